@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).with_name("example.npz")
 WEIGHT_CONCENTRATION = 5.0
 """Weights ~ Dir(5, …, 5): uneven, but hardly ever so small that a cluster cannot be found."""
 WORD_CONCENTRATION, LEVEL_CONCENTRATION = 0.1, 0.3
-"""Proportions of words, and of the levels of a category: few are frequent in a cluster, and others in another."""
+"""Proportions of words and of levels ~ Dir: a few are frequent in each cluster, and different ones in others."""
 WORDS_PER_ROW = 50
 LEVELS = np.array(list("abcd"))
 ROWS_AT_ONCE = 1024
@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Dataset:
-    """Points, the component each was drawn from, and the mixture itself."""
+    """Points, the component of each, and the mixture."""
 
     X: Float32Array
     y: IntArray
@@ -40,7 +40,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows of counts (CSR), the cluster each was drawn from, and the clusters' proportions."""
+    """Rows of counts (CSR), the cluster of each, and the clusters' proportions."""
 
     X: Any
     y: IntArray
@@ -56,7 +56,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns by name, and the cluster that each row was drawn from."""
+    """Columns by name, and the cluster of each row."""
 
     columns: dict[str, np.ndarray]
     y: IntArray
@@ -123,7 +123,7 @@ def check_sizes(dim: int, clusters: int, points: int) -> None:
 
 
 def _transform(X: Float32Array, y: IntArray, means: Float64Array, factors: Float64Array) -> None:
-    """Turn standard normal points into points of their components, in place. O(N D²), without an N×D×D array."""
+    """Turn standard normal points into points of their components, in place. O(N D²)."""
     order = np.argsort(y, kind="stable")
     ends = np.cumsum(np.bincount(y, minlength=len(means)))
     for k, members in enumerate(np.split(order, ends[:-1])):

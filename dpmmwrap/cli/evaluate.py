@@ -92,8 +92,7 @@ def battery(ctx: click.Context, /, **options: Any) -> int:
     DIR is a folder; several may be given. The word scikit-learn stands for the sets that come with it: breast cancer,
     digits, iris and wine.
     """
-    from dpmmwrap.evaluation.battery import plan_battery
-    from dpmmwrap.evaluation.experiments import Comparison
+    from dpmmwrap.evaluation.experiments import Comparison, plan_battery
     from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.sets import find_sets, read_published
 

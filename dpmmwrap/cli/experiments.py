@@ -29,14 +29,13 @@ from dpmmwrap.cli.data_options import data_options, format_of, left_out_note, se
 from dpmmwrap.cli.families import way_without_words
 from dpmmwrap.cli.preparing import counting_notes
 from dpmmwrap.describe.progress import live_line
+from dpmmwrap.evaluation.sizes import PAPER_SETS
 
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Comparison, Outcome, Plan, Run
     from dpmmwrap.evaluation.sources import SourceFile
     from dpmmwrap.evaluation.store import Store
 
-PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
-"""As in `evaluation.summary`, which help and completion would be slow to import."""
 RATIOS = ("auto", "jain-neal", "reference")
 INTERRUPTED = 130
 ROOM = 50_000_000

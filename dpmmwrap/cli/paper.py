@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from dpmmwrap.cli.common import A_PATH, POSITIVE, Option, number_list
+from dpmmwrap.cli.common import A_PATH, POSITIVE, Option, number_list, with_options
 from dpmmwrap.cli.experiments import carry_out, methods_option, out_option, ratio_option, run_options, typed
+from dpmmwrap.evaluation.sizes import SMALL, PaperSizes
 
 HELP = """
 \b
@@ -24,15 +25,26 @@ Examples:
   dpmmwrap evaluate paper --backend julia --jobs 4 --out paper-julia
   dpmmwrap evaluate paper --ratio jain-neal --dims 2 --methods SubC-Random,SubC-K-means --out whole-ratio
 """
-SIZES = ("dims", "clusters", "points", "datasets", "runs", "iterations", "upper_bounds", "max_points")
+SIZES = {
+    "dims": "Dimensions of the mixtures.",
+    "clusters": "True clusters of the mixtures.",
+    "points": "Points of each mixture.",
+    "datasets": "Mixtures of each kind.",
+    "runs": "Runs on each real data set, and on the mixtures whose iterations are plotted.",
+    "iterations": "Iterations of each method.",
+    "upper_bounds": "Clusters that DPGMM may use, one after the other.",
+    "max_points": "Larger real data sets are reduced to a random sample of this size.",
+}
 
 
-def size_option(name: str, full: str, small: str, text: str) -> Option:
-    """An option about the size of the experiments; with commas in its defaults, for several numbers."""
-    several = name in ("--dims", "--clusters", "--upper-bounds")
+def size_option(name: str, text: str) -> Option:
+    """An option about the size of the experiments, for one number or several."""
+    full, small = getattr(PaperSizes(), name), getattr(SMALL, name)
+    several = isinstance(full, tuple)
     kind: dict[str, Any] = {"callback": numbers_or_none, "metavar": "N,N,…"} if several else {"type": POSITIVE}
-    default = full if full == small else f"{full}; {small} with --small"
-    return click.option(name, default=None, help=f"{text}  [default: {default}]", **kind)
+    shown = [",".join(map(str, value)) if several else str(value) for value in (full, small)]
+    default = shown[0] if full == small else f"{shown[0]}; {shown[1]} with --small"
+    return click.option(f"--{name.replace('_', '-')}", default=None, help=f"{text}  [default: {default}]", **kind)
 
 
 def numbers_or_none(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[int, ...] | None:
@@ -45,14 +57,7 @@ def numbers_or_none(ctx: click.Context, option: click.Parameter, value: str | No
 @click.option("--backend", type=click.Choice(["native", "julia"]), default="native", show_default=True)
 @ratio_option("reference")
 @methods_option
-@size_option("--dims", "2,3,5,10", "2,3,5,10", "Dimensions of the mixtures.")
-@size_option("--clusters", "10,20,40", "10,40", "True clusters of the mixtures.")
-@size_option("--points", "20000", "2000", "Points of each mixture.")
-@size_option("--datasets", "10", "1", "Mixtures of each kind.")
-@size_option("--runs", "10", "2", "Runs on each real data set, and on the mixtures whose iterations are drawn.")
-@size_option("--iterations", "200", "100", "Iterations of each method.")
-@size_option("--upper-bounds", "1000,100", "100", "Clusters that DPGMM may use, one after the other.")
-@size_option("--max-points", "100000", "1000", "Larger real data sets are cut to a random sample of this size.")
+@with_options(*(size_option(name, text) for name, text in SIZES.items()))
 @run_options
 @out_option("evaluation-paper")
 @click.pass_context
@@ -64,8 +69,8 @@ def paper(ctx: click.Context, /, **options: Any) -> int:
     """
     from dpmmwrap.evaluation.experiments import Comparison
     from dpmmwrap.evaluation.fits import FitSettings
-    from dpmmwrap.evaluation.paper import SMALL, PaperSizes, find_paper_sets, plan_paper
-    from dpmmwrap.evaluation.paper_report import report_paper
+    from dpmmwrap.evaluation.paper import find_paper_sets, plan_paper
+    from dpmmwrap.evaluation.report import report_paper
 
     given = {name: options[name] for name in SIZES if options[name] is not None}
     sizes = replace(SMALL if options["small"] else PaperSizes(), **given)

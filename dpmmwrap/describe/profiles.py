@@ -181,8 +181,8 @@ def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: t
         here, elsewhere = (
             np.where(np.abs(means) < ROUNDING * deviation, 0.0, means) for means in (here + centre, elsewhere + centre)
         )
-    tables = [table[:n_clusters] for table in (here, elsewhere, spread, apart)]
-    return Profiles(features, *tables, np.abs(tables[-1]), len(labels))
+    here, elsewhere, spread, apart = (table[:n_clusters] for table in (here, elsewhere, spread, apart))
+    return Profiles(features, here, elsewhere, spread, apart, np.abs(apart), len(labels))
 
 
 def mean_of(values: Float64Array) -> Float64Array:
@@ -209,8 +209,10 @@ def table_profiles(points: TablePoints, labels: IntArray, n_clusters: int, colum
         begin += len(levels)
     ordered = [parts[index] for index in sorted(parts)]
     features = tuple(feature for part in ordered for feature in part[0])
-    tables = [np.concatenate([part[number] for part in ordered], axis=1) for number in range(1, 6)]
-    return Profiles(features, *tables, len(labels))
+    here, elsewhere, spread, apart, weight = (
+        np.concatenate([part[number] for part in ordered], axis=1) for number in range(1, 6)
+    )
+    return Profiles(features, here, elsewhere, spread, apart, weight, len(labels))
 
 
 def level_tables(
@@ -254,5 +256,5 @@ def count_profiles(points: Any, labels: IntArray, n_clusters: int, names: Sequen
         smooth_here, smooth_elsewhere = shares_of(sums + 0.5)
         apart = np.log2(smooth_here / smooth_elsewhere)
     weight = np.abs(smooth_here * apart)
-    tables = [table[:n_clusters] for table in (here, elsewhere, np.full(here.shape, np.nan), apart, weight)]
-    return Profiles(features, *tables, len(labels))
+    here, elsewhere, apart, weight = (table[:n_clusters] for table in (here, elsewhere, apart, weight))
+    return Profiles(features, here, elsewhere, np.full(here.shape, np.nan), apart, weight, len(labels))

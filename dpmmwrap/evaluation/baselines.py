@@ -1,4 +1,4 @@
-"""The methods that are compared, with one interface: points, truth, settings and a seed in, a `MethodFit` out."""
+"""The methods that are compared, with one interface: from points, truth, settings and a seed to a `MethodFit`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from scipy.sparse import issparse
 
-from dpmmwrap.evaluation import rivals
+from dpmmwrap.evaluation import rivals, samplers
 from dpmmwrap.evaluation.fits import FitSettings, Method, MethodFit
-from dpmmwrap.evaluation.samplers import DEFAULTS, by_default, subclusters
+from dpmmwrap.evaluation.samplers import DEFAULTS, FAMILIES, FIRST_CLUSTERS, by_default, subclusters
 from dpmmwrap.families.base import Points
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import IntArray
@@ -40,7 +40,7 @@ PAPER_METHODS: dict[str, Method] = {
     "EM-GMM": rivals.expectation_maximisation,
     "K-means": rivals.kmeans,
 }
-"""The methods that the paper compares, with the same settings as far as they have them."""
+"""The methods of the paper, with the same settings as far as they have them."""
 METHODS: dict[str, Method] = {
     **PAPER_METHODS,
     OWN_PRIOR: rivals.own_prior,
@@ -49,10 +49,23 @@ METHODS: dict[str, Method] = {
     "HDBSCAN": rivals.density_tree,
     **{name: by_default(changed) for name, changed in DEFAULTS.items()},
 }
+OURS = "DPMM"
+RIVALS = ("EM-GMM", OWN_PRIOR, BIC, "K-means", SILHOUETTE, "HDBSCAN")
+BATTERY_METHODS = (*DEFAULTS, *RIVALS)
+SHORT = {
+    "families": tuple(FAMILIES),
+    "starts": tuple(samplers.STARTS),
+    "first-clusters": tuple(FIRST_CLUSTERS),
+    "rivals": RIVALS,
+    "all": BATTERY_METHODS,
+}
+"""Words that stand for several methods of a battery."""
+OF_COUNTS = (OURS, "DPMM-multinomial", "DPMM-random", "DPMM-kmeans", *FIRST_CLUSTERS, "K-means", SILHOUETTE)
+"""Methods that take rows of counts in a sparse matrix."""
 
 
 def find_methods(names: Sequence[str], among: Sequence[str] = tuple(METHODS)) -> list[str]:
-    """The methods of these names, in any case; an InputError for an unknown one.
+    """The methods of these names, in upper or lower case; InputError for an unknown one.
 
     A name may stand for all methods that add something in brackets to it.
     """
@@ -72,7 +85,7 @@ def with_hint(name: str) -> str:
 
 
 def missing(name: str, settings: FitSettings) -> str | None:
-    """What keeps a method from running here, in one sentence; None if nothing does."""
+    """Why a method cannot run here, in one sentence; None if it can."""
     if name.endswith(JULIA):
         from dpmmwrap.backends.julia import setup as julia_setup
 
@@ -85,19 +98,19 @@ def missing(name: str, settings: FitSettings) -> str | None:
         return "moVB is left out: bnpy is not installed (pip install bnpy)"
     network = name.startswith("SubC-SplitNet") or name == "DPMM-splitnet"
     if network and settings.weights is None and weights_file() is None:
-        return f"{name} is left out: no SplitNet weights came with this installation (use --weights FILE)"
+        return f"{name} is left out: this installation has no SplitNet weights (use --weights FILE)"
     return None
 
 
 def weights_file() -> Path | None:
-    """The shipped weights of SplitNet; None if there are none."""
+    """SplitNet's shipped weights, if there are any."""
     from dpmmwrap.splitnet.weights_io import shipped_path
 
     return shipped_path() if shipped_path().is_file() else None
 
 
 def prepare(names: Sequence[str]) -> None:
-    """Start Julia if a method needs it, before torch is imported: later it may load the wrong libraries."""
+    """Start Julia if a method needs it. This must precede torch, or Julia may load the wrong libraries."""
     if any(name.endswith(JULIA) for name in names):
         from dpmmwrap.backends import Julia
 

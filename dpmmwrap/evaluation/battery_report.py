@@ -1,4 +1,4 @@
-"""The report of a battery: tables, a figure with a dot for each set and method, and the words around them."""
+"""The report of a battery: tables, a figure with a dot for each set and method, and text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from dpmmwrap.describe import plotting
 from dpmmwrap.describe.plotting.theme import FAINT, INK, new_figure
 from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.describe.wording import counted
-from dpmmwrap.evaluation.baselines import BIC, GIVEN_K, OWN_PRIOR, SCALED, SILHOUETTE, with_hint
-from dpmmwrap.evaluation.battery import OURS
+from dpmmwrap.evaluation.baselines import BIC, GIVEN_K, OURS, OWN_PRIOR, SCALED, SILHOUETTE, with_hint
 from dpmmwrap.evaluation.experiments import TABLE, Plan
 from dpmmwrap.evaluation.figures import PAGE_WIDTH, colour_of, save_both
 from dpmmwrap.evaluation.report import what_was_run
@@ -40,7 +39,7 @@ from dpmmwrap.evaluation.store import Store
 from dpmmwrap.files import write_csv
 
 ABOUT = {
-    OURS: "DPMM: default settings; a word behind a hyphen is a setting that differs. Sparse counts are multinomial.",
+    OURS: "DPMM: default settings; a word after a hyphen is a different setting. Sparse counts are multinomial.",
     "EM-GMM": "EM-GMM: scikit-learn's GaussianMixture with full covariances, given the number of classes.",
     OWN_PRIOR: f"{OWN_PRIOR}: scikit-learn's BayesianGaussianMixture with its default prior and stopping rule.",
     BIC: f"{BIC}: scikit-learn's GaussianMixture, full or diagonal, with the best BIC.",
@@ -64,10 +63,10 @@ def report_battery(
     sections = [about(plan, scores), Section("Batteries", words, means)]
     if plotting.available():
         file = save_both(folder, "battery", battery_figure(scores, ranks))
-        caption = "ARI by set and method, and mean ranks. Methods with hollow dots get the number of classes."
+        caption = "ARI by set and method, and mean ranks. Methods with hollow dots are given the number of classes."
         sections[1].pictures.append(Picture(file, caption))
     behind = [f"Where another method's ARI is furthest above that of {OURS}."]
-    beside = ["Scores from index.csv. They are for all points of a set, and may rest on another scaling."]
+    beside = ["Scores from index.csv. They are for all points of a set, and may use another scaling."]
     problems = [f"{entry.method} failed on {entry.data}: {entry.problem}." for entry in scores if entry.problem]
     more = [
         Section(f"Where {OURS} is behind", behind, behind_table(scores)),
@@ -95,13 +94,13 @@ def about(plan: Plan, scores: Sequence[Score]) -> Section:
     words += [ABOUT[name] for name in dict.fromkeys(OURS if name in DEFAULTS else name for name in methods)]
     scaled = [name for name in methods if name in SCALED]
     if scaled:
-        words.append(f"{', '.join(scaled)}: columns scaled to variance one. The others get the points as they are.")
+        words.append(f"{', '.join(scaled)}: columns scaled to variance one. The others get the original points.")
     if OWN_PRIOR in methods:
         most = plan.runs[0].settings.upper_bound
         words.append(f"DPGMM may use up to {most} clusters, and at most one per {POINTS_PER_COMPONENT} points.")
     cut = {e.data: f"{e.data} ({e.points:,} of {e.total:,})" for e in scores if e.points < e.total}
     if cut:
-        words.append(f"Of some sets a random sample was used, always the same: {', '.join(cut.values())}.")
+        words.append(f"Some sets were reduced to a random sample, always the same: {', '.join(cut.values())}.")
     return what_was_run(plan, words)
 
 
@@ -112,21 +111,23 @@ def posterior_words(scores: Sequence[Score]) -> list[str]:
         return []
     close, runs = sum(entry.close for entry in ours), sum(entry.runs for entry in ours)
     near = f"within {CLOSE_NATS:g} nats or {100 * CLOSE_SHARE:g}% of the best known log posterior"
-    return [f"{close} of {counted(runs, 'run')} of {OURS} end {near}."]
+    return [f"{close} of {counted(runs, 'run')} of {OURS} ended {near}."]
 
 
 LINE, RANK_LINE = 0.2, 0.24
-"""Height in inches of a set, and of a method among the ranks."""
+"""The height of a set and of a rank, in inches."""
 SPREAD = 0.3
-"""Vertical spread of the methods of a set, so that equal ones do not hide each other."""
+"""The vertical spread of a set's methods, so that equal ones do not hide each other."""
 OUR_MARKERS = "osD^vP*X<>h"
-"""Our variants share a colour and differ in shape."""
+"""Our variants have one colour and different shapes."""
 
 
 def battery_figure(scores: Sequence[Score], ranks: Ranks) -> Any:
-    """Above, the mean rank of each method; below, ARI by set, grouped by battery."""
+    """The mean rank of each method, and below the ARI by set, grouped by battery."""
     methods = methods_in(scores)
-    sets = list(dict.fromkeys((entry.battery, entry.data) for entry in sorted(scores, key=battery_order(scores))))
+    batteries = list(dict.fromkeys(entry.battery for entry in scores))
+    by_battery = sorted(scores, key=lambda entry: batteries.index(entry.battery))
+    sets = list(dict.fromkeys((entry.battery, entry.data) for entry in by_battery))
     heights = [RANK_LINE * max(len(ranks.by_method), 1) + 0.5, LINE * len(sets) + 0.5]
     with new_figure(PAGE_WIDTH, sum(heights) + 0.6) as figure:
         above, below = figure.subplots(2, 1, height_ratios=heights)
@@ -137,14 +138,8 @@ def battery_figure(scores: Sequence[Score], ranks: Ranks) -> Any:
     return figure
 
 
-def battery_order(scores: Sequence[Score]) -> Any:
-    """Sets of one battery together, batteries in the order of their first set."""
-    order = {name: number for number, name in enumerate(dict.fromkeys(entry.battery for entry in scores))}
-    return lambda entry: order[entry.battery]
-
-
 def look(name: str) -> dict[str, Any]:
-    """The dot of a method: ours are blue, those given the number of clusters are hollow."""
+    """The marker of a method: ours are blue; methods that are given the number of clusters are hollow."""
     ours = name in DEFAULTS
     colour = colour_of("DPMM") if ours else colour_of(name)
     marker = OUR_MARKERS[list(DEFAULTS).index(name) % len(OUR_MARKERS)] if ours else "o"

@@ -15,13 +15,18 @@ from dpmmwrap import __version__
 from dpmmwrap.backends import julia
 from dpmmwrap.describe.facts import agreement
 from dpmmwrap.evaluation.baselines import (
+    BATTERY_METHODS,
     METHODS,
+    OF_COUNTS,
     OUR_PRIOR,
+    OURS,
     OWN_PRIOR,
     OWN_RULES,
     PAPER_METHODS,
+    RIVALS,
     SCALED,
     SEEDLESS,
+    SHORT,
     SUBC,
     find_methods,
     missing,
@@ -30,7 +35,7 @@ from dpmmwrap.evaluation.baselines import (
     weights_file,
 )
 from dpmmwrap.evaluation.fits import FitSettings, MethodFit, iterations_until_settled
-from dpmmwrap.evaluation.sets import fingerprint
+from dpmmwrap.evaluation.sets import BatterySet, Sets, fingerprint
 from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, default_spread, load
 from dpmmwrap.files import InputError
 
@@ -45,7 +50,7 @@ class Run:
 
     experiment: str
     part: str
-    """A run for the table, or one of several on the same data set whose iterations are drawn."""
+    """`TABLE`, or `QUALITATIVE`: one of several runs on a data set whose iterations are plotted."""
     source: Source
     method: str
     number: int
@@ -55,7 +60,7 @@ class Run:
     """The fingerprint of SplitNet's weights, on which the result depends."""
 
     def identity(self) -> dict[str, str | int | float]:
-        """All that the result depends on; empty for what the method does not use."""
+        """Everything that the result depends on; settings that the method does not use are empty."""
         settings, sampler = self.settings, self.method.startswith("SubC")
         own_rules = settings.own_rules or self.method in OWN_RULES
         return {
@@ -103,7 +108,7 @@ MEASURES = (
 
 
 def execute(run: Run) -> Outcome:
-    """Run it in this process. If a method of others fails, the report says so, and the experiment continues."""
+    """Run it in this process. If another method fails, the report says so, and the experiment continues."""
     X, truth = load(run.source)
     try:
         fit = run_method(run.method, X, truth, run.settings, run.seed)
@@ -113,13 +118,12 @@ def execute(run: Run) -> Outcome:
             raise
         problem = " ".join(str(error).split()) or type(error).__name__
         return Outcome({**dict.fromkeys(MEASURES, math.nan), "model": "", "problem": problem})
-    if not run.settings.watch:
-        return Outcome(measure(fit, truth))
-    return Outcome(measure(fit, truth), {**fit.trace, "labels": fit.labels.astype(np.int32)})
+    arrays = fit.trace | {"labels": fit.labels.astype(np.int32)} if run.settings.watch else {}
+    return Outcome(measure(fit, truth), arrays)
 
 
 def measure(fit: MethodFit, truth: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Compare with the points of known class. Noise does not count as a cluster, but is compared as one."""
+    """Compare with the known classes. Noise does not count as a cluster, but is compared as one."""
     scores = agreement(truth, fit.labels)
     clusters = len(np.unique(fit.labels[fit.labels >= 0]))
     posterior = fit.trace.get("log_posterior")
@@ -149,7 +153,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the experiments have in common."""
+    """The settings that all experiments have in common."""
 
     methods: tuple[str, ...] | None
     """None for all that can run here."""
@@ -166,7 +170,7 @@ def usable(
     """The methods that can run here, and a sentence for each that cannot."""
     names = list(default) if choice.methods is None else find_methods(choice.methods, among)
     if not choice.in_processes and julia.is_set_up():
-        # Before torch is imported, which looking for SplitNet's weights does.
+        # Before torch, which is imported to look for SplitNet's weights.
         prepare(names)
     problems = {name: missing(name, choice.settings) for name in names}
     notes = list(dict.fromkeys(problem for problem in problems.values() if problem is not None))
@@ -195,10 +199,10 @@ def plan_synthetic(
 def watched_runs(
     plan: Plan, choice: Comparison, dim: int, clusters: Sequence[int], points: int, spread: float | None, runs: int
 ) -> Iterator[Run]:
-    """Several runs of the plan's starts on the first data set of each number of clusters, with all iterations."""
+    """Several runs of the plan's starts on the first data set of each number of clusters, which keep all iterations."""
     watched = replace(choice, settings=replace(choice.settings, watch=True), runs=runs)
     starts = [name for name in methods_of(plan) if name in SUBC]
-    # Those on Julia only if there are no others, or each colour would have two lines.
+    # Starts on Julia only if there are no others: otherwise each colour would have two lines.
     starts = starts or [name for name in methods_of(plan) if name.startswith("SubC")]
     prints = weight_prints(choice.settings, [dim], starts)
     for count in clusters:
@@ -234,9 +238,9 @@ def plan_mixtures(
 
 
 def plan_data(choice: Comparison, source: FromFile) -> Plan:
-    """The paper's methods and DPGMM with its own prior, several times, on the points of one file.
+    """The paper's methods and DPGMM with its own prior, several times, on the points of a file.
 
-    Methods that depend on units get columns of variance one, unless these are principal components, which share a unit.
+    Methods that depend on units get columns of variance one, except principal components, which share a unit.
     """
     choice = replace(choice, settings=replace(choice.settings, scale=not source.projected))
     # DPGMM with either prior, side by side.
@@ -244,6 +248,27 @@ def plan_data(choice: Comparison, source: FromFile) -> Plan:
     names, notes = usable(choice, default)
     prints = weight_prints(choice.settings, [source.dim], names)
     return Plan(list(all_runs("data", TABLE, source, names, choice, prints)), notes)
+
+
+def plan_battery(choice: Comparison, data: Sets) -> Plan:
+    """Every method on every set that it applies to, one set after the other."""
+    if choice.methods is not None:
+        names = (full for name in choice.methods for full in SHORT.get(name.lower(), (name,)))
+        choice = replace(choice, methods=tuple(names))
+    choice = replace(choice, settings=replace(choice.settings, scale=True, own_rules=True))
+    methods, notes = usable(choice, (OURS, *RIVALS), BATTERY_METHODS)
+    runs: list[Run] = []
+    for entry in data.sets:
+        runs += all_runs("battery", TABLE, entry, [name for name in methods if applies(name, entry)], choice, {})
+    idle = [name for name in methods if not any(run.method == name for run in runs)]
+    return Plan(
+        runs, [*data.notes, *notes, *(f"{name} is left out: it applies to none of these sets" for name in idle)]
+    )
+
+
+def applies(name: str, entry: BatterySet) -> bool:
+    """Whether a method applies to a set: some take no sparse matrices, and the multinomial takes only counts."""
+    return name in OF_COUNTS if entry.sparse else name != "DPMM-multinomial" or entry.counts
 
 
 def synthetic_source(dim: int, clusters: int, points: int, spread: float | None, seed: int) -> Synthetic:
@@ -260,13 +285,13 @@ def all_runs(
 
 
 def weight_prints(settings: FitSettings, dims: Sequence[int], names: Sequence[str]) -> dict[int, str]:
-    """For each dimension, the fingerprint of SplitNet's weights."""
+    """The fingerprint of SplitNet's weights for each dimension."""
     if not any(name.startswith("SubC-SplitNet") for name in names):
         return {}
     if settings.weights:
         from dpmmwrap.splitnet.weights_io import load_weights
 
-        # A wrong file should fail now, not after an hour of other runs.
+        # Let a wrong file fail now, not after an hour of other runs.
         load_weights(settings.weights)
     files = {dim: Path(settings.weights) if settings.weights else weights_file() for dim in dims}
     return {dim: fingerprint(path) for dim, path in files.items() if path is not None}

@@ -1,11 +1,11 @@
-"""Figures of experiments: methods side by side, in the style of `dpmmwrap.describe.plotting`."""
+"""Figures that compare methods, in the style of `dpmmwrap.describe.plotting`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ SHOWN = 5_000
 
 
 def save_both(folder: Path, name: str, figure: Figure) -> Path:
-    """Save name.png and name.svg; the path of the former."""
+    """Save name.png and name.svg; returns the path of the former."""
     import matplotlib
 
     save_figure(folder / f"{name}.png", figure)
@@ -59,7 +59,7 @@ def save_both(folder: Path, name: str, figure: Figure) -> Path:
 
 
 def method_legend(figure: Figure, methods: Sequence[str]) -> None:
-    """The legend above all panels; samplers on Julia are hatched."""
+    """A legend above all panels; samplers on Julia are hatched."""
     from matplotlib.patches import Patch
 
     marks = [
@@ -71,6 +71,7 @@ def method_legend(figure: Figure, methods: Sequence[str]) -> None:
 
 PANELS = {"n_clusters": "clusters found", "nmi": "NMI", "ari": "ARI"}
 """The headings of box plots, by column."""
+COUNTS = ("n_clusters", "k_error")
 MORE_PANELS = {
     **PANELS,
     "k_error": "distance from\nthe true K",
@@ -80,34 +81,33 @@ MORE_PANELS = {
 
 
 def boxes_figure(rows: Sequence[Row], panels: Mapping[str, str] = PANELS) -> Figure:
-    """Measures by method and number of true clusters, one panel each; the first shows the clusters found."""
+    """Measures by method and number of true clusters, a panel each; the first one shows the clusters found."""
     methods = distinct(rows, "method")
     with new_figure(PAGE_WIDTH, 1.0 + 2.4 * len(panels)) as figure:
         axes = figure.subplots(len(panels), 1, sharex=True)
         for panel, (column, heading) in zip(axes, panels.items(), strict=True):
-            draw_groups(panel, rows, column, without=GIVEN_K if column in ("n_clusters", "k_error") else ())
+            draw_groups(panel, rows, column, without=GIVEN_K if column in COUNTS else ())
             panel.set_ylabel(heading)
             if column in ("nmi", "ari"):
                 panel.set_ylim(top=1.02)
         for index, count in enumerate(sorted(distinct(rows, "clusters"))):
             axes[0].plot([index - 0.45, index + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
-        given = " EM-GMM and K-means get it." if set(methods) & set(GIVEN_K) else ""
+        given = " EM-GMM and K-means are given it." if set(methods) & set(GIVEN_K) else ""
         axes[0].set_title(f"Dashes: the truth.{given}", fontsize=9)
         for panel, column in zip(axes, panels, strict=True):
-            whole = column in ("n_clusters", "k_error")
-            if whole:
+            if column in COUNTS:
                 widen(panel)
             if column == "seconds":
                 log_scale(panel)
             else:
-                number_ticks(panel.yaxis, whole=whole)
+                number_ticks(panel.yaxis, whole=column in COUNTS)
         axes[-1].set_xlabel("true clusters")
         method_legend(figure, methods)
     return figure
 
 
 def widen(axes: Axes) -> None:
-    """Let an axis of numbers of clusters span at least 1, so that it has ticks at whole numbers."""
+    """Let an axis span at least 1, so that it has ticks at whole numbers."""
     low, high = axes.get_ylim()
     if high - low < 1:
         axes.set_ylim((low + high) / 2 - 0.6, (low + high) / 2 + 0.6)
@@ -164,7 +164,7 @@ def draw_box(axes: Axes, numbers: Sequence[float], centre: float, width: float, 
     )
     if method.endswith(JULIA):
         box["boxes"][0].set_hatch("////")
-    # Side by side, or ten equal runs would look like one.
+    # Side by side, as equal runs would look like one.
     spread = np.linspace(-0.25, 0.25, len(numbers)) * width
     axes.scatter(centre + spread, numbers, s=7, color=colour, linewidths=0, zorder=3)
 
@@ -179,7 +179,7 @@ Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
 
 
 def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
-    """K, log posterior, NMI and ARI against the iterations: the median of the runs, and their range as a band."""
+    """K, log posterior, NMI and ARI by iteration: the median of the runs, and their range as a band."""
     panels = [("clusters", "n_clusters"), ("log posterior", "log_posterior"), ("NMI", "nmi"), ("ARI", "ari")]
     with new_figure(PAGE_WIDTH, 5.4) as figure:
         grid = figure.subplots(2, 2, sharex=True)
@@ -207,36 +207,34 @@ def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
     colour = colour_of(method)
     axes.fill_between(iterations, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.2, linewidth=0)
     # Starts often reach the same values: dashes on top leave the line below visible.
-    dashed = method.startswith("SubC-K-means")
-    axes.plot(
-        iterations, np.median(runs, axis=0), color=colour, linestyle="--" if dashed else "-", zorder=3 if dashed else 2
-    )
+    line, order = ("--", 3) if method.startswith("SubC-K-means") else ("-", 2)
+    axes.plot(iterations, np.median(runs, axis=0), color=colour, linestyle=line, zorder=order)
 
 
 def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int = 0) -> Figure:
     """The same points in the colours of each labelling, the truth first.
 
-    A cluster has the colour of the true cluster that it shares most points with.
+    A cluster has the colour of the true cluster with which it shares most points.
     """
-    rng = np.random.default_rng(seed)
-    rows = some_rows(len(X), SHOWN, rng)
+    rows = some_rows(len(X), SHOWN, np.random.default_rng(seed))
     points = np.asarray(X[rows], dtype=np.float64)
     seen = projection(points, standardised=True)
     flat = seen.flat(points)
     shown = {title: without_gaps(np.asarray(labels))[rows] for title, labels in labellings.items()}
     reference = next(iter(shown.values()))
     palette = spread_colours(means_of(flat, reference))
-    columns = 2
-    lines = -(-len(labellings) // columns)
+    lines = -(-len(labellings) // 2)
     with new_figure(PAGE_WIDTH, 0.3 + 2.9 * lines) as figure:
-        grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+        grid = figure.subplots(lines, 2, sharex=True, sharey=True, squeeze=False)
         for axes in grid.ravel()[len(labellings) :]:
             axes.set_visible(False)
         for axes, (title, numbers) in zip(grid.ravel(), shown.items(), strict=False):
             same = {one: palette[other] for one, other in matched(numbers, reference).items()}
-            draw_labelled(axes, flat, numbers, same)
+            # The last colour is for -1.
+            colours = np.array([*spread_colours(means_of(flat, numbers), same), FAINT])[numbers]
+            axes.scatter(flat[:, 0], flat[:, 1], c=colours, s=3, linewidths=0, alpha=0.7, rasterized=True)
             axes.set_title(title, fontsize=9)
-        # Once for all panels, in two lines: the names of components are too long for each panel.
+        # The names of components are too long for each panel: once for all, in two lines.
         figure.supxlabel(seen.names[0].replace(" (", "\n(", 1), fontsize=9)
         figure.supylabel(seen.names[1].replace(" (", "\n(", 1), fontsize=9)
     return figure
@@ -247,17 +245,8 @@ def means_of(flat: Float64Array, labels: IntArray) -> Float64Array:
     return np.nan_to_num(middles_of(flat, labels, int(np.max(labels, initial=-1)) + 1)[0])
 
 
-def draw_labelled(
-    axes: Axes, flat: Float64Array, labels: IntArray, given: Mapping[int, str] | None = None, size: float = 3.0
-) -> None:
-    """Points in the colours of their clusters, some of them given; outliers are grey."""
-    # The last entry is for -1.
-    palette = np.array([*spread_colours(means_of(flat, labels), given), FAINT])
-    axes.scatter(flat[:, 0], flat[:, 1], c=palette[labels], s=size, linewidths=0, alpha=0.7, rasterized=True)
-
-
 def failure_figure(rows: Sequence[Row]) -> Figure:
-    """K, NMI and ARI against the number of true clusters: a row of panels per start, a line per dimension."""
+    """K, NMI and ARI by number of true clusters: a row of panels per start, a line per dimension."""
     methods = distinct(rows, "method")
     dims = sorted(distinct(rows, "dim"))
     panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
@@ -286,17 +275,9 @@ def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: 
     counts = sorted(distinct(rows, "clusters"))
     samples = [values(select(rows, clusters=count), column) for count in counts]
     means, deviations = [np.mean(numbers) for numbers in samples], [np.std(numbers) for numbers in samples]
-    axes.errorbar(
-        counts,
-        means,
-        yerr=deviations,
-        color=COLOURS[number % len(COLOURS)],
-        marker=MARKERS[number % len(MARKERS)],
-        markersize=4,
-        capsize=2,
-        linewidth=1.2,
-        label=name,
-    )
+    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+    look: Any = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "linewidth": 1.2}
+    axes.errorbar(counts, means, yerr=deviations, label=name, **look)
 
 
 @dataclass(frozen=True)
@@ -319,7 +300,9 @@ def splits_figure(examples: Sequence[SplitExample]) -> Figure:
             seen = projection(points, standardised=True)
             truth = next(iter(example.labellings.values()))
             for axes, (title, labels) in zip(line, example.labellings.items(), strict=True):
-                draw_halves(axes, seen.flat(points), as_in(truth, labels))
+                # Halves are named as in the truth.
+                same = 2 * int((truth == labels).sum()) >= len(labels)
+                draw_halves(axes, seen.flat(points), labels if same else 1 - labels)
                 axes.set_title(title, fontsize=9)
                 axes.set_xticks([])
                 axes.set_yticks([])
@@ -327,19 +310,12 @@ def splits_figure(examples: Sequence[SplitExample]) -> Figure:
     return figure
 
 
-def as_in(truth: IntArray, halves: IntArray) -> IntArray:
-    """Halves 0 and 1, named as in the truth."""
-    return 1 - halves if 2 * int((truth == halves).sum()) < len(halves) else halves
-
-
 def draw_halves(axes: Axes, flat: Float64Array, labels: IntArray) -> None:
     """The two halves by colour, in random order so that neither covers the other."""
     order = np.random.default_rng(0).permutation(len(flat))
-    colours = np.array([COLOURS[0], COLOURS[1]])
-    axes.scatter(
-        flat[order, 0], flat[order, 1], c=colours[labels[order]], s=4, linewidths=0, alpha=0.7, rasterized=True
-    )
-    # With a few distant points in view, the others would be a dot.
+    colours = np.array(COLOURS[:2])[labels[order]]
+    axes.scatter(*flat[order].T, c=colours, s=4, linewidths=0, alpha=0.7, rasterized=True)
+    # A few distant points would shrink the others to a dot.
     low, high = np.percentile(flat, [0.5, 99.5], axis=0)
     margin = 0.15 * (high - low)
     axes.set_xlim(low[0] - margin[0], high[0] + margin[0])

@@ -1,4 +1,4 @@
-"""The settings and the result of a method: `FitSettings` in, a timed `MethodFit` out, with its log posterior."""
+"""The settings of a method, and its timed result with a log posterior."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def classes_in(truth: IntArray) -> int:
 def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
     """The first iteration (from 1) after which all values stay within 1% of the last one.
 
-    The greedy steps at the end of a search are left out: they rise above everything sampled before.
+    The greedy steps at the end of a search do not count: they rise above everything sampled before.
     """
     values = values[:-GREEDY_STEPS] if len(values) > 2 * GREEDY_STEPS else values
     far = np.abs(values - values[-1]) > share * abs(values[-1])
@@ -50,17 +50,18 @@ class FitSettings:
     """How the SubC samplers accept splits and merges: by the whole Hastings ratio ("jain-neal"), or as the reference
     package ("reference"), which never restarts subclusters. "auto" is the latter on Julia and the former otherwise."""
     init_clusters: int | str = 1
-    """For the SubC samplers: 1 is the paper's setting, "many" begins with small clusters that then merge."""
+    """For the SubC samplers: 1 as in the paper; "many" begins with small clusters, which then merge."""
     upper_bound: int = 100
     """Largest number of clusters of DPGMM."""
     weights: str | None = None
     """A weights file for SplitNet; None for the shipped ones."""
     watch: bool = False
-    """Keep NMI and ARI of every iteration. This takes time, so it is off where time is measured."""
+    """Keep NMI and ARI of every iteration. This takes time, so runs whose time is measured do not."""
     scale: bool = False
     """Whether methods that depend on the units of columns get columns of variance one."""
     own_rules: bool = False
-    """Every method keeps its default prior, concentration and stopping rule; log posteriors compare within a model."""
+    """Every method keeps its default prior, concentration and stopping rule. Only log posteriors of the same model are
+    then comparable."""
 
     def niw(self, X: Points) -> NIW:
         """The prior of all methods: the reference's, or the one with which a fit with default settings begins."""
@@ -76,16 +77,16 @@ class MethodFit:
     labels: IntArray
     """From 0 without gaps; -1 for noise, if the method has such a label."""
     log_posterior: float
-    """Under the prior and concentration of the settings, whatever the method itself maximised, so that methods compare;
-    under `own_rules`, that of the method's model if it has one."""
+    """Under the settings' prior and concentration, whatever the method maximised, so that methods are comparable; under
+    `own_rules`, that of the method's model if it has one."""
     seconds: float
     cpu_seconds: float
-    """Processor time, which depends less than `seconds` on what else the machine does."""
+    """Processor time, which depends less on other processes than `seconds`."""
     iterations: int
     trace: dict[str, Float64Array] = field(default_factory=dict)
-    """By name, a value per iteration; empty if the method keeps none."""
+    """By name, a value per iteration, if the method keeps them."""
     model: str = ""
-    """Under `own_rules`, the model's name: log posteriors of the same model compare."""
+    """Under `own_rules`, the model's name; log posteriors of the same model are comparable."""
     groups: IntArray | None = None
     """Labels at the suggested cut of the tree of groups, if there is one."""
 
@@ -108,15 +109,8 @@ class Clock:
         self.cpu_seconds += time.process_time()
 
 
-def finish(
-    X: Points,
-    labels: Any,
-    settings: FitSettings,
-    clock: Clock,
-    iterations: int,
-    trace: dict[str, Float64Array] | None = None,
-) -> MethodFit:
+def finish(X: Points, labels: Any, settings: FitSettings, clock: Clock, iterations: int) -> MethodFit:
     """A method's labels, numbered from 0, and their log posterior under the settings' model. O(N D^2)."""
     numbers = without_gaps(np.asarray(labels))
     reached = math.nan if settings.own_rules else log_posterior(X, numbers, settings.alpha, settings.niw(X))
-    return MethodFit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations, trace or {})
+    return MethodFit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations)

@@ -16,12 +16,12 @@ from dpmmwrap.numerics.arrays import IntArray
 
 OPENML = {"mnist": "mnist_784", "fashion-mnist": "Fashion-MNIST"}
 TEST_IMAGES = 10_000
-"""OpenML keeps both parts in one table; the last 10,000 rows are the test set that the paper uses."""
+"""OpenML has training and test set in one table; the last 10,000 rows are the test set, which the paper uses."""
 IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 def is_images(source: str) -> bool:
-    """Whether it is the name of one of OpenML's image sets, an idx file, or a .npz file of Keras."""
+    """Whether this is one of OpenML's image sets, an idx file, or a .npz file of Keras."""
     return is_openml(source) or is_idx(Path(source)) or is_keras(Path(source))
 
 
@@ -48,7 +48,7 @@ def fetch_images(name: str) -> Data:
 
     try:
         table = fetch_openml(OPENML[name], version=1, as_frame=False, parser="liac-arff")
-    # urllib and http raise many kinds of errors, which all mean that there is no connection.
+    # urllib and http raise many kinds of errors if there is no connection.
     except Exception as error:
         raise InputError(
             f"{name} could not be fetched from openml.org ({type(error).__name__}); "

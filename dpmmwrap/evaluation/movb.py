@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def in_prior_units(X: Float64Array, prior: NIW) -> Float64Array:
 
 @contextlib.contextmanager
 def old_names() -> Iterator[None]:
-    """While bnpy runs, provide names that NumPy and Python have dropped since it was written."""
+    """While bnpy runs, provide names that NumPy and Python have since dropped."""
     dropped: list[tuple[Any, str, Any]] = [
         (np, "float", float),
         (np, "int", int),
@@ -67,7 +67,7 @@ def old_names() -> Iterator[None]:
         (np, "product", np.prod),
         (np, "asscalar", np.ndarray.item),
         (np, "Inf", np.inf),
-        (inspect, "getargspec", getargspec),
+        (inspect, "getargspec", lambda function: tuple(inspect.getfullargspec(function)[:4])),
     ]
     lacking = [(module, name, value) for module, name, value in dropped if name not in vars(module)]
     for module, name, value in lacking:
@@ -77,8 +77,3 @@ def old_names() -> Iterator[None]:
     finally:
         for module, name, _ in lacking:
             delattr(module, name)
-
-
-def getargspec(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """The four fields of the function that Python had."""
-    return tuple(inspect.getfullargspec(function)[:4])

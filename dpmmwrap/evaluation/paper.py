@@ -1,9 +1,9 @@
-"""The paper's experiments as one list of runs: its methods on its mixtures, and on its data sets if they are there."""
+"""The paper's experiments as a list of runs: its methods on its mixtures, and on its data sets if you have them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dpmmwrap.evaluation.baselines import JULIA, OUR_PRIOR, PAPER_METHODS, SUBC
@@ -19,46 +19,17 @@ from dpmmwrap.evaluation.experiments import (
     weight_prints,
 )
 from dpmmwrap.evaluation.sets import Sets, names_in, open_set
-from dpmmwrap.evaluation.summary import PAPER_SETS, paper_set
+from dpmmwrap.evaluation.sizes import PAPER_SETS, PaperSizes
+from dpmmwrap.evaluation.summary import paper_set
 from dpmmwrap.files import InputError
 
 EXPERIMENT = "paper"
 PLANE = 2
-"""The dimension of the data sets whose iterations are drawn."""
-
-
-@dataclass(frozen=True)
-class PaperSizes:
-    """The sizes of the experiments."""
-
-    dims: tuple[int, ...] = (2, 3, 5, 10)
-    clusters: tuple[int, ...] = (10, 20, 40)
-    """As in the paper's two dimensions; it does not give the numbers for others."""
-    points: int = 20_000
-    datasets: int = 10
-    runs: int = 10
-    """For each method on each real data set, and for each start on the data sets whose iterations are drawn."""
-    iterations: int = 200
-    upper_bounds: tuple[int, ...] = (1000, 100)
-    """Clusters of DPGMM: the paper's number, and one that takes a tenth of the time."""
-    max_points: int = 100_000
-    """Larger real data sets are cut to a random sample."""
-
-
-SMALL = PaperSizes(
-    clusters=(10, 40),
-    points=2_000,
-    datasets=1,
-    runs=2,
-    iterations=100,
-    upper_bounds=(100,),
-    max_points=1_000,
-)
-"""For a few minutes; DPGMM with 1,000 clusters alone would take longer."""
+"""The dimension of the data sets whose iterations are plotted."""
 
 
 def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
-    """The paper's real data sets among the .npz files of a folder, by their names; a sentence about missing ones."""
+    """The paper's real data sets among the .npz files of a folder, by their names, and a note about missing ones."""
     paths: dict[str, str] = {}
     for name, path in names_in(str(folder)).items() if folder is not None else ():
         known = paper_set(name)
@@ -79,7 +50,7 @@ def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
 
 
 def paper_methods(backend: str) -> list[str]:
-    """The methods of the paper, with its sampler on one backend."""
+    """The paper's methods, with its sampler on this backend."""
     left_out = SUBC if backend == "julia" else tuple(name + JULIA for name in SUBC)
     return [name for name in PAPER_METHODS if name not in left_out]
 
@@ -95,14 +66,13 @@ def plan_paper(choice: Comparison, sizes: PaperSizes, real: Sets, backend: str) 
         choice = replace(choice, methods=tuple(on_julia(name) for name in choice.methods))
     size = (sizes.dims, sizes.clusters, sizes.points, sizes.datasets)
     plan = plan_mixtures(EXPERIMENT, choice, paper_methods(backend), *size, None)
-    several, runs = replace(choice, runs=sizes.runs), plan.runs
+    several, runs = replace(choice, runs=sizes.runs), [*plan.runs]
     for entry in real.sets:
         prints = weight_prints(choice.settings, [entry.dim], methods_of(plan))
-        runs = [*runs, *all_runs(EXPERIMENT, TABLE, entry, methods_of(plan), several, prints)]
-    drawn = watched_runs(
-        plan, choice, PLANE, sizes.clusters if PLANE in sizes.dims else (), sizes.points, None, sizes.runs
-    )
-    return Plan([*with_bounds(runs, sizes.upper_bounds), *drawn], [*real.notes, *plan.notes])
+        runs += all_runs(EXPERIMENT, TABLE, entry, methods_of(plan), several, prints)
+    clusters = sizes.clusters if PLANE in sizes.dims else ()
+    watched = watched_runs(plan, choice, PLANE, clusters, sizes.points, None, sizes.runs)
+    return Plan([*with_bounds(runs, sizes.upper_bounds), *watched], [*real.notes, *plan.notes])
 
 
 def with_bounds(runs: Sequence[Run], bounds: Sequence[int]) -> Iterator[Run]:

@@ -1,14 +1,15 @@
-"""The report of an experiment: figures, tables, and the words around them."""
+"""The reports of experiments: figures, tables, and text."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.describe.report.sections import Picture, Section, write_sections
+from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.baselines import OUR_PRIOR, OWN_PRIOR, SCALED
@@ -17,31 +18,45 @@ from dpmmwrap.evaluation.fits import FitSettings
 from dpmmwrap.evaluation.rivals import POINTS_PER_COMPONENT
 from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, load
 from dpmmwrap.evaluation.store import Store
-from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, select
+from dpmmwrap.evaluation.summary import (
+    beside_the_paper,
+    best_log_posteriors,
+    distinct,
+    key_of,
+    method_table,
+    paper_rows,
+    select,
+    values,
+)
 
 NO_MATPLOTLIB = "There are no figures, because matplotlib is not installed: pip install 'dpmmwrap[plot]'."
 MEASURES = (
     "K is the number of clusters found, K-MAE its distance from the truth. The log posterior is that of each method's "
-    "labels under the same prior and concentration. Every method runs on one thread; on a busy machine CPU seconds are "
-    "more reliable than seconds. The last column counts iterations until the log posterior stays within 1% "
-    "of its value before the final greedy steps."
+    "labels under the same prior and concentration. Every method runs on one thread; on a busy machine, CPU seconds are "
+    "more reliable than seconds. The last column is the number of iterations after which the log posterior stays within "
+    "1% of its value before the final greedy steps."
 )
 PAPER_NUMBERS = "The paper's numbers for {}, with its features and its prior."
+SYNTHETIC = "synthetic"
+DATA_SET = ("data", "dim", "clusters", "data_seed")
+"""The columns that identify a data set."""
+BOXES = (
+    "Each dot is a run; boxes are quartiles. The log posterior is shown as its distance from the best one of any "
+    "method on the same data set."
+)
+PAPER_TIMES = {"DPGMM": "about 100", "moVB": "about 10", "SubC": "1"}
+"""Running times on mixtures relative to a SubC sampler, the only ones in the paper's text."""
 
 
 def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> None:
     rows = store.finished(TABLE)
     source = plan.runs[0].source
     assert isinstance(source, Synthetic)
-    sections = [
-        about(plan, synthetic_words(source)),
-        table_section(rows, [("clusters", "true clusters")]),
-    ]
+    sections = [about(plan, synthetic_words(source)), table_section(rows, [("clusters", "true clusters")])]
     if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
         sections += qualitative_sections(folder, store)
-    title = f"Synthetic data in {source.dim} dimensions"
-    write_sections(folder, title, command, sections)
+    write_sections(folder, f"Synthetic data in {source.dim} dimensions", command, sections)
 
 
 def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str | None) -> None:
@@ -62,8 +77,76 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
     write_sections(folder, f"Methods on {source.name}", command, sections)
 
 
+def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
+    rows = with_distances([named(row) for row in store.finished(TABLE)])
+    mixtures, real = select(rows, data=SYNTHETIC), [row for row in rows if row["data"] != SYNTHETIC]
+    words = ["The experiments of Winter, Dinari and Freifeld (2022), mean ± standard deviation over runs.", MEASURES]
+    if mixtures:
+        words.append(
+            f"Mixtures: {mixtures[0]['points']:,} points, weights Dir(5), covariances IW(D+2, I), means N(0, s·I) with "
+            f"{spreads(mixtures)}."
+        )
+    sections = [about(plan, words)]
+    starts = [row for row in mixtures if row["method"].startswith("SubC")]
+    if starts and plotting.available():
+        file = figures.save_both(folder, "crowding", figures.failure_figure(starts))
+        caption = "Mean ± standard deviation over data sets. Dashes: as many clusters found as there are."
+        sections.append(Section("Where starts fail", pictures=[Picture(file, caption)]))
+    for dim in sorted(distinct(mixtures, "dim")):
+        own = select(mixtures, dim=dim)
+        sections.append(part(folder, f"Mixtures in {dim} dimensions", f"boxplots-d{dim}", own))
+    if mixtures:
+        words = ["The paper shows its results on mixtures in figures; its text has only these numbers."]
+        sections.append(Section("Running times beside the paper", words, times_table(mixtures)))
+    for data in distinct(real, "data"):
+        own = select(real, data=data)
+        name = data.lower().replace("-", "")
+        size = f"{own[0]['points']:,} points in {own[0]['dim']} dimensions, {own[0]['clusters']} classes."
+        sections.append(part(folder, data, f"boxplots-{name}", own, [size]))
+        words = [PAPER_NUMBERS.format(data)]
+        sections.append(Section(f"{data} beside the paper", words, beside_the_paper(own, paper_rows(data))))
+    if plotting.available():
+        sections += qualitative_sections(folder, store)
+    write_sections(folder, "The experiments of the paper", command, sections)
+
+
+def part(folder: Path, title: str, name: str, rows: Sequence[Row], words: Sequence[str] = ()) -> Section:
+    """The results of one dimension or one real data set: a table and box plots."""
+    section = Section(title, [*words, *given_up(rows)], method_table(rows, [("clusters", "true clusters")]))
+    if plotting.available():
+        file = figures.save_both(folder, name, figures.boxes_figure(rows, figures.MORE_PANELS))
+        section.pictures.append(Picture(file, BOXES))
+    return section
+
+
+def named(row: Row) -> Row:
+    """The row, with a separate name of DPGMM (our prior) for each upper bound."""
+    return row | {"method": f"DPGMM ({row['upper_bound']})"} if row["method"] == OUR_PRIOR else row
+
+
+def with_distances(rows: Sequence[Row]) -> list[Row]:
+    """The rows with a column `below_best`: how far the log posterior is below the best one on the data set."""
+    best = best_log_posteriors(rows, DATA_SET)
+    return [row | {"below_best": best.get(key_of(row, DATA_SET), math.nan) - row["log_posterior"]} for row in rows]
+
+
+def times_table(rows: Sequence[Row]) -> ReportTable:
+    """Median processor time relative to the first SubC sampler, here and in the paper."""
+    methods = distinct(rows, "method")
+    medians = {
+        name: float(np.median(values(select(rows, method=name), "cpu_seconds") or [math.nan])) for name in methods
+    }
+    unit = next((medians[name] for name in methods if name.startswith("SubC")), math.nan)
+    lines = []
+    for name in methods:
+        printed = next((text for known, text in PAPER_TIMES.items() if name.startswith(known)), "–")
+        here = "–" if math.isnan(medians[name] / unit) else f"{medians[name] / unit:.3g}"
+        lines.append([name, f"{medians[name]:.3g}", here, printed])
+    return ReportTable(["method", "CPU seconds, median", "relative to SubC, here", "relative to SubC, paper"], lines)
+
+
 def what_was_run(plan: Plan, words: list[str]) -> Section:
-    """The first section: what was run, and what could not run."""
+    """The first section, with notes about what could not run."""
     missing = [] if plotting.available() else [NO_MATPLOTLIB]
     return Section("What was run", [*words, *(f"{note}." for note in plan.notes), *missing])
 
@@ -73,13 +156,13 @@ def about(plan: Plan, words: list[str]) -> Section:
 
 
 def units_words(plan: Plan) -> list[str]:
-    """Which methods get scaled columns."""
+    """Which methods get columns of variance one."""
     names = [name for name in dict.fromkeys(run.method for run in plan.runs) if name in SCALED]
     if not names:
         return []
     if plan.runs[0].settings.scale:
-        return [f"{' and '.join(names)} get columns of variance one; the others get the points as they are."]
-    return ["All methods get the principal components as they are, since these share a unit."]
+        return [f"{' and '.join(names)} get columns of variance one; the others get the original points."]
+    return ["All methods get unscaled principal components, which share a unit."]
 
 
 def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
@@ -92,7 +175,7 @@ def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
     accepted = {
         "auto": "",
         "jain-neal": ", and accept splits by the whole Hastings ratio",
-        "reference": ", and accept splits as the reference package, which never restarts subclusters",
+        "reference": ", and accept splits like the reference package, which never restarts subclusters",
     }
     words.append(f"the SubC samplers begin with {first}{accepted[settings.ratio]}.")
     methods = {run.method for run in runs}
@@ -100,7 +183,7 @@ def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
         bounds = dict.fromkeys(run.settings.upper_bound for run in runs if run.method in (OUR_PRIOR, OWN_PRIOR))
         words.append(f"DPGMM may use up to {' or '.join(f'{bound:,}' for bound in bounds)} clusters.")
     if OUR_PRIOR in methods:
-        words.append(f"{OUR_PRIOR} has our prior and concentration, and runs for all iterations.")
+        words.append(f"{OUR_PRIOR} has our prior and concentration, and runs all iterations.")
     if OWN_PRIOR in methods:
         words.append(
             f"{OWN_PRIOR} has scikit-learn's defaults and stopping rule; it may use at most one cluster per "
@@ -142,7 +225,7 @@ def table_pictures(folder: Path, rows: Sequence[Row]) -> list[Picture]:
 
 
 def qualitative_sections(folder: Path, store: Store) -> list[Section]:
-    """For each number of clusters, the iterations of several runs on one data set, and a picture of the first run."""
+    """For each number of clusters, the iterations of several runs on one data set, and a plot of the first run."""
     kept = store.arrays(QUALITATIVE)
     rows = store.finished(QUALITATIVE)
     sections = []
@@ -151,17 +234,12 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
         names = list(dict.fromkeys(run.method for run, _ in own))
         traces = {name: [arrays for run, arrays in own if run.method == name] for name in names}
         lines = figures.iterations_figure(traces, clusters)
-        pictures = [
-            Picture(
-                figures.save_both(folder, f"iterations-k{clusters}", lines),
-                f"Along the iterations, {clusters} true clusters, one data set.",
-            )
-        ]
+        file = figures.save_both(folder, f"iterations-k{clusters}", lines)
+        pictures = [Picture(file, f"By iteration, for {clusters} true clusters in one data set.")]
         source = own[0][0].source
         if source.dim > 1:
             firsts = {name: traces[name][0]["labels"] for name in names}
-            picture = scatter(folder, clusters, source, firsts, select(rows, clusters=clusters))
-            pictures.append(picture)
+            pictures.append(scatter(folder, clusters, source, firsts, select(rows, clusters=clusters)))
         sections.append(Section(f"Several runs on one data set with {clusters} clusters", pictures=pictures))
     return sections
 

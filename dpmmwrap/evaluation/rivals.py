@@ -9,7 +9,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -25,14 +25,14 @@ MOST_CLUSTERS = 100
 PATIENCE = 5
 """The search ends after this many numbers of components without a better BIC."""
 SILHOUETTE_SAMPLE = 3_000
-"""Points that a silhouette is computed from; the time is quadratic in it."""
+"""The points for a silhouette, whose time is quadratic in them."""
 LEAST_CLUSTER = 10
 """The smallest cluster of HDBSCAN."""
 DPGMM_ITERATIONS = 1_000
 """A limit that its stopping rule does not reach."""
 POINTS_PER_COMPONENT = 20
-"""DPGMM with its own prior begins with at most one component per this many points: with as many components as points it
-does not leave its start from k-means."""
+"""DPGMM with its own prior begins with at most one component per this many points. With as many components as points it
+would not leave its start from k-means."""
 
 
 def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
@@ -65,7 +65,7 @@ def own_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> M
 
 
 def expectation_maximisation(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-    """scikit-learn's Gaussian mixture with full covariances, given the true number of clusters; units as they are."""
+    """scikit-learn's Gaussian mixture with full covariances and original units, given the true number of clusters."""
     from sklearn.mixture import GaussianMixture
 
     stopping = {} if settings.own_rules else {"max_iter": settings.iterations, "tol": 0.0}
@@ -89,11 +89,8 @@ def timed(model: Any, X: Points, points: Any, settings: FitSettings) -> MethodFi
     return finish(X, labels, settings, clock, int(getattr(model, "n_iter_", 1)))
 
 
-class Clustering(NamedTuple):
-    """A clustering and the value of its criterion; larger is better."""
-
-    labels: IntArray
-    value: float
+Clustering = tuple[float, IntArray]
+"""The value of a criterion, of which more is better, and labels."""
 
 
 def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
@@ -109,8 +106,8 @@ def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: i
             labels = KMeans(count, n_init=SEARCH_STARTS, random_state=seed).fit_predict(points)
             # The sample is the same each time.
             value = silhouette_score(points, labels, sample_size=min(n, SILHOUETTE_SAMPLE), random_state=seed)
-            candidates.append(Clustering(labels, float(value)))
-    return finish(X, best(candidates).labels, settings, clock, len(candidates))
+            candidates.append((float(value), labels))
+    return finish(X, best(candidates), settings, clock, len(candidates))
 
 
 def cluster_grid(most: int) -> Iterator[int]:
@@ -124,15 +121,13 @@ def cluster_grid(most: int) -> Iterator[int]:
 def bayesian_information(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """Gaussian mixtures by EM, full and diagonal, with the number of components that has the best BIC."""
     points = in_one_unit(X, settings)
-    candidates: list[Clustering] = []
     with quiet(), Clock() as clock:
-        for kind in ("full", "diag"):
-            candidates += by_information(points, kind, seed)
-    return finish(X, best(candidates).labels, settings, clock, len(candidates))
+        candidates = by_information(points, "full", seed) + by_information(points, "diag", seed)
+    return finish(X, best(candidates), settings, clock, len(candidates))
 
 
 def by_information(points: Float64Array, kind: str, seed: int) -> list[Clustering]:
-    """More and more components, until several numbers in a row bring no better BIC."""
+    """More and more components, until several numbers in a row do not improve the BIC."""
     from sklearn.mixture import GaussianMixture
 
     candidates: list[Clustering] = []
@@ -142,24 +137,25 @@ def by_information(points: Float64Array, kind: str, seed: int) -> list[Clusterin
         try:
             labels = model.fit_predict(points)
         except ValueError:
-            # A component has collapsed to a point; with more components that is only more likely.
+            # A component has collapsed to a point. With more components, this is even more likely.
             break
-        candidates.append(Clustering(labels, -float(model.bic(points))))
-        since = 0 if candidates[-1].value > highest else since + 1
-        highest = max(highest, candidates[-1].value)
+        value = -float(model.bic(points))
+        candidates.append((value, labels))
+        since = 0 if value > highest else since + 1
+        highest = max(highest, value)
         if since == PATIENCE:
             break
     return candidates
 
 
-def best(candidates: list[Clustering]) -> Clustering:
+def best(candidates: list[Clustering]) -> IntArray:
     if not candidates:
         raise ValueError("every number of clusters failed")
-    return max(candidates, key=lambda entry: entry.value)
+    return max(candidates, key=lambda candidate: candidate[0])[1]
 
 
 def density_tree(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-    """scikit-learn's HDBSCAN; points of no cluster are noise, labelled -1."""
+    """scikit-learn's HDBSCAN; points outside all clusters are noise (-1)."""
     from sklearn.cluster import HDBSCAN
 
     # Without copy, scikit-learn before 1.10 warns.

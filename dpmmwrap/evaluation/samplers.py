@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmmwrap.backends import Julia, Native
+from dpmmwrap.backends import Julia, Native, Runner, Tell
+from dpmmwrap.backends.native import result_of
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.fits import Clock, FitSettings, Method, MethodFit, finish
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.agreement import ari_of_table
+from dpmmwrap.numerics.arrays import Float32Array, IntArray
+from dpmmwrap.numerics.labels import contingency
+from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.settings import Result, Settings
+from dpmmwrap.sampler.trace import Iteration
 
 TRUTH = "truth"
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -42,33 +48,31 @@ def subclusters(start: str, backend: str) -> Method:
     """The SubC sampler with one of the three starts."""
 
     def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-        # Loads torch if it is needed, before the clock runs; `prepare` has started Julia before that.
+        # This loads torch if needed, before the clock runs; `prepare` has started Julia before that.
         model = make_sampler(start, backend, settings, settings.niw(X), seed)
         clock = timed_fit(model, X, truth if settings.watch else None)
         names = ("n_clusters", "log_posterior", "seconds", *(("nmi",) if settings.watch else ()))
         trace = {name: np.asarray(model.trace_[name], dtype=np.float64) for name in names}
         if settings.watch and backend == "native":
             trace["ari"] = np.array(model.backend.aris)
-        return finish(X, model.labels_, settings, clock, len(model.trace_), trace)
+        return replace(finish(X, model.labels_, settings, clock, len(model.trace_)), trace=trace)
 
     return fit
 
 
 def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, seed: int) -> Any:
-    """One chain with the prior of all methods, which is not learned, so that log posteriors compare."""
+    """One chain with the prior of all methods, which is not learned, so that log posteriors are comparable."""
     from dpmmwrap.starts import make_initializer
 
     options = {"weights": settings.weights} if start == "splitnet" else {}
     ratio = settings.ratio
-    # The paper's table is about the reference package, which runs on Julia.
+    # The paper's table shows the reference package, which runs on Julia.
     if ratio == "reference" or (ratio == "auto" and backend == "julia"):
         accepted: dict[str, Any] = {"ratio": "reference", "restart_after": None}
     else:
         accepted = {"ratio": ratio}
     sampler: Any = Julia(**accepted) if backend == "julia" else Native(n_jobs=1, **accepted)
     if settings.watch and backend == "native":
-        from dpmmwrap.evaluation.watching import NativeWithAri
-
         sampler = NativeWithAri(n_jobs=1, **accepted)
     return DPMM(
         alpha=settings.alpha,
@@ -94,7 +98,7 @@ def timed_fit(model: Any, X: Points, truth: IntArray | None = None) -> Clock:
 
 
 def by_default(changed: Mapping[str, Any]) -> Method:
-    """The built-in sampler with default settings but these; counts in a sparse matrix are multinomial."""
+    """The built-in sampler with default settings except these; sparse counts are multinomial."""
 
     def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
         options = dict(changed)
@@ -112,3 +116,39 @@ def by_default(changed: Mapping[str, Any]) -> Method:
         return replace(done, log_posterior=reached, model=family, groups=model.groups_)
 
     return fit
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NativeWithAri(Native):
+    """The built-in sampler; `aris` has the ARI of each iteration of its last fit, for figures."""
+
+    aris: list[float] = field(default_factory=list)
+
+    def start(self, tell: Tell | None = None) -> Runner:
+        self.aris.clear()
+        return AriRunner(self.aris)
+
+
+class AriRunner:
+    """The native backend; a fit with the truth appends the ARI of each iteration to `ari`."""
+
+    def __init__(self, ari: list[float]) -> None:
+        self.ari = ari
+
+    def fit(self, X: Float32Array, settings: Settings) -> Result:
+        truth = settings.truth
+        if truth is None:
+            raise ValueError("the ARI of iterations needs the true labels")
+        settings.bind(X, settings.full_ratio)
+        chain = Chain(X, settings)
+
+        def watch(number: int, iteration: Iteration) -> None:
+            table = np.zeros((int(truth.max()) + 1, iteration.n_clusters), np.int64)
+            contingency(truth, chain.state.labels, table)
+            self.ari.append(ari_of_table(table))
+
+        chain.problem = replace(chain.problem, settings=replace(settings, progress=watch))
+        try:
+            return result_of([chain.run()])
+        finally:
+            chain.problem.data.close()

@@ -1,4 +1,4 @@
-"""The scores of a battery's methods: medians over seeds, gaps to the best log posterior, ranks; their tables."""
+"""The scores of a battery's methods, their ranks, and tables of both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmmwrap.describe.report.sections import ReportTable
-from dpmmwrap.evaluation.baselines import GIVEN_K, with_hint
-from dpmmwrap.evaluation.battery import OURS
+from dpmmwrap.evaluation.baselines import GIVEN_K, OURS, with_hint
 from dpmmwrap.evaluation.experiments import Row
 from dpmmwrap.evaluation.sets import PUBLISHED, Published
 from dpmmwrap.evaluation.summary import Best, best_log_posteriors, distinct, key_of, select, values
@@ -23,7 +22,7 @@ CLOSE_NATS, CLOSE_SHARE = 10.0, 0.001
 
 @dataclass(frozen=True)
 class Score:
-    """The results of a method on a set: medians over its seeds, NaN if there are none."""
+    """The results of a method on a set: medians over its seeds, or NaN."""
 
     data: str
     battery: str
@@ -48,7 +47,7 @@ class Score:
 
 
 def scores_of(rows: Sequence[Row], kept: Sequence[Row], groups: Mapping[str, Sequence[str]]) -> list[Score]:
-    """A score per set and method, in the order of the rows; `kept` are all rows of the folder."""
+    """A score per set and method, in the order of the rows; `kept` has all rows of the folder."""
     best = best_log_posteriors([row for row in kept if row["model"]], MODEL)
     return [
         score(select(rows, data=data, method=method), battery_of(data, groups), best)
@@ -66,7 +65,7 @@ def battery_of(name: str, groups: Mapping[str, Sequence[str]]) -> str:
 
 
 MODEL = ("data", "fingerprint", "points", "model")
-"""Rows that agree in these columns have comparable log posteriors."""
+"""The log posteriors of rows that agree in these columns are comparable."""
 
 
 def score(rows: Sequence[Row], battery: str, best: Best) -> Score:
@@ -102,10 +101,10 @@ class Ranks:
 
 
 def mean_ranks(scores: Sequence[Score]) -> Ranks:
-    """For methods with results on at least half of the sets: a method for counts only has no rank."""
+    """Rank the methods with results on at least half of the sets, which leaves out those for counts only."""
     from scipy.stats import rankdata
 
-    # Rounded, so that the last bit does not break ties.
+    # Rounding keeps ties that differ in the last bit.
     aris = {(entry.data, entry.method): round(entry.ari, 6) for entry in scores if not math.isnan(entry.ari)}
     sets = list(dict.fromkeys(entry.data for entry in scores))
     methods = [
@@ -123,7 +122,7 @@ def mean_ranks(scores: Sequence[Score]) -> Ranks:
 NONE = "–"
 GROUPS = "at groups"
 BEHIND, CLEARLY = 15, 0.02
-"""Rows of the table of sets where our default is furthest behind, and the smallest difference that counts."""
+"""The largest number of sets where our default is behind, and the smallest difference that counts."""
 
 
 def methods_in(scores: Iterable[Score]) -> list[str]:

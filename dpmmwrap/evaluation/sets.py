@@ -32,11 +32,11 @@ SOURCE_COLUMNS = (
     *("data", "dim", "clusters", "points", "total", "fingerprint"),
     *("spread", "data_seed", "file", "labels", "components"),
 )
-"""What the results say about the points of a run: the same columns for all sources, so that they fit into one table."""
+"""The columns of the results that describe the points of a run, the same for all sources."""
 
 
 def in_columns(**known: str | int | float) -> dict[str, str | int | float]:
-    """The values of these columns; the others are empty."""
+    """These columns, with the others empty."""
     return dict.fromkeys(SOURCE_COLUMNS, "") | known
 
 
@@ -47,7 +47,7 @@ class BatterySet:
     name: str
     path: str
     fingerprint: str
-    """From the contents of the file, so that it identifies the set wherever the file is."""
+    """From the contents of the file, so that it identifies the set in any folder."""
     dim: int
     clusters: int
     points: int
@@ -70,7 +70,7 @@ class BatterySet:
 
 
 class RawSet(NamedTuple):
-    """The points of a set (dense, or a CSR matrix), the class of each (-1 if unknown), and the rows in the file."""
+    """The points of a set (dense or CSR), their classes (-1 if unknown), and the number of rows in the file."""
 
     X: Any
     y: IntArray
@@ -85,7 +85,7 @@ class Sets(NamedTuple):
 
 
 def find_sets(folders: Sequence[str], patterns: Sequence[str], max_points: int) -> Sets:
-    """The sets in some folders whose names match one of the patterns; all if there are none."""
+    """The sets in some folders whose names match a pattern; all sets without patterns."""
     paths = {path: name for folder in folders for name, path in names_in(folder).items()}
     wanted = [
         path for path, name in paths.items() if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)
@@ -102,7 +102,7 @@ def find_sets(folders: Sequence[str], patterns: Sequence[str], max_points: int) 
         raise InputError("; ".join(notes))
     twice = sorted({a.name for a in sets for b in sets if a.name == b.name and a.path != b.path})
     if twice:
-        raise InputError(f"two sets should not have the same name, but there are two of {twice[0]}")
+        raise InputError(f"sets should have different names, but two are called {twice[0]}")
     return Sets(sets, notes)
 
 
@@ -142,7 +142,7 @@ def read_set(path: str, max_points: int) -> RawSet:
         rows = np.sort(np.random.default_rng(0).choice(raw.total, max_points, replace=False))
         raw = raw._replace(X=raw.X[rows], y=raw.y[rows])
     if classes_in(raw.y) < 2:
-        raise InputError(f"y in {path} should have at least two classes, but all are alike")
+        raise InputError(f"y in {path} should have at least two classes, but it has one")
     return raw
 
 
@@ -157,7 +157,7 @@ def read_npz(path: str) -> RawSet:
 
 
 def classes(raw: np.ndarray[Any, Any], n: int, path: str) -> IntArray:
-    """Classes as numbers from 0. If there are two others, a label of -1 stands for an unknown class."""
+    """Classes as numbers from 0. Beside at least two others, a label of -1 means that the class is unknown."""
     y = check_labels(raw, n, f"y in {path}")
     unknown = raw.dtype.kind in "fi" and raw.min() == -1 and y.max() > 1
     return y - np.int32(1) if unknown else y
@@ -171,11 +171,11 @@ def read_shipped(path: str) -> RawSet:
 
 
 Published = dict[str, dict[str, str]]
-"""Published scores as they are written, by set and by measure."""
+"""Published scores as text, by set and measure."""
 
 
 def read_published(folders: Sequence[str]) -> Published:
-    """The scores in each folder's index.csv, if there is one: its columns that begin with "published ", by `name`."""
+    """The scores in the folders' index.csv: its columns that begin with "published ", by `name`."""
     published: Published = {}
     for folder in folders:
         path = Path(folder) / INDEX

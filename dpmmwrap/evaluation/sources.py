@@ -1,4 +1,4 @@
-"""Where the points of a run come from: a random mixture, or a file. Sources are small, to send them to processes."""
+"""The sources of a run's points: a random mixture, or a file. They are small, so that processes can receive them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def default_spread(dim: int) -> float:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """A random mixture, as `dpmmwrap generate` with these numbers."""
+    """A random mixture, as `dpmmwrap generate` draws it."""
 
     dim: int
     clusters: int
@@ -67,7 +67,7 @@ class Reading(NamedTuple):
     components: int | None = None
     """Principal components to project on if there are more features; 0 for none, None for images only."""
     categorical: tuple[str, ...] = ()
-    """Columns whose levels become columns of zeros and ones, since other methods take only numbers."""
+    """Columns whose levels become columns of zeros and ones, as other methods take only numbers."""
 
     @property
     def images(self) -> bool:
@@ -75,7 +75,7 @@ class Reading(NamedTuple):
 
     @property
     def most_features(self) -> int:
-        """0 for any number."""
+        """The largest number of features without a projection; 0 for any number."""
         if self.components is None:
             return IMAGE_COMPONENTS if self.images else 0
         return self.components
@@ -101,7 +101,7 @@ class FromFile:
     name: str
     reading: Reading
     fingerprint: str
-    """From the contents of the files, so that results of another file with this name are not reused."""
+    """From the contents of the files, so that results of another file of this name are not reused."""
     dim: int
     clusters: int
     points: int
@@ -125,7 +125,7 @@ Source = Synthetic | FromFile | BatterySet
 
 
 class SourceFile(NamedTuple):
-    """A source, and what to say about it."""
+    """A source, and the data for notes about it."""
 
     source: FromFile
     data: Data
@@ -165,10 +165,10 @@ def read_labelled(reading: Reading) -> LabelledRows:
         row = int(complete.argmin()) + 1
         raise MissingValues(f"{where} should have a label in each row, but row {row} has none")
     kept = data if complete.all() else data.only(complete)
-    # Renumbered, as all rows of a class may have been left out.
+    # Classes are renumbered, as all rows of one may have been left out.
     classes, truth = np.unique(data.y[complete], return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"the true labels of {where} should have at least two classes, but all are alike")
+        raise InputError(f"the true labels of {where} should have at least two classes, but they have one")
     return LabelledRows(kept, truth.astype(np.int32), len(data) - len(kept))
 
 
@@ -200,13 +200,13 @@ def with_indicators(table: Data, reading: Reading) -> Data:
         gaps = gaps_in(column)
         for level in np.unique(column[~gaps]):
             columns[f"{name}={level}"] = np.where(gaps, np.nan, column == level)
-    note = f"each level of {', '.join(chosen)} is a column of zeros and ones, as all methods get numbers"
+    note = f"each level of {', '.join(chosen)} becomes a column of zeros and ones, so that all methods get numbers"
     X = np.column_stack([*columns.values()]).astype(np.float32)
     return replace(table, X=X, names=tuple(columns), notes=(*table.notes, note))
 
 
 def prepared(X: Any, reading: Reading) -> Any:
-    """Points as they are compared: standardised or projected if the reading says so."""
+    """The points, standardised or projected if the reading says so."""
     components = reading.most_features if X.shape[1] > reading.most_features else 0
     if not (reading.scale or components):
         return np.ascontiguousarray(X, dtype=np.float32)
@@ -215,7 +215,7 @@ def prepared(X: Any, reading: Reading) -> Any:
 
 @lru_cache(maxsize=2)
 def load(source: Source) -> tuple[Any, IntArray]:
-    """Points and truth. The last ones are cached, as runs on the same data set follow one another."""
+    """Points and truth, cached because runs on the same data set follow one another."""
     if isinstance(source, Synthetic):
         data = generate(source.dim, source.clusters, source.points, source.spread, source.data_seed)
         return data.X, data.y

@@ -1,4 +1,4 @@
-"""How well each start splits a cluster, on the paper's easy, medium and hard test sets: a table and a report."""
+"""How well each start splits the paper's easy, medium and hard test sets: a table and a report."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class SplitResult:
     positive: float
     """The share of splits with a positive log Hastings ratio."""
     milliseconds: float
-    """Per set; NaN for the oracle, which gets the truth."""
+    """Per set; NaN for the oracle, which knows the truth."""
     calibration: float = float("nan")
     """The expected calibration error of methods that give probabilities."""
 
 
 class Reliability(NamedTuple):
-    """For points in bins of probability: their share, the mean probability, and the observed frequency."""
+    """For bins of probability: the share of points, the mean probability, and the observed frequency."""
 
     shares: Float64Array
     probability: Float64Array
@@ -54,7 +54,7 @@ CALIBRATION_BINS = 10
 
 NETWORK_ALONE, START = "SplitNet, network alone", "SplitNet start"
 PARTS: dict[str, dict[str, object]] = {"without EM": {"refine": 0}, "without the network": {"network": False}}
-"""SplitNet's start without one of its parts. 2-means is always among its candidates."""
+"""SplitNet's start without some of its parts. 2-means is always among its candidates."""
 
 
 def splitters(dim: int, seed: int, weights: Path | None, parts: bool) -> dict[str, Splitter]:
@@ -85,7 +85,7 @@ def by_start(start: Initializer, seed: int) -> Splitter:
 
 
 def by_expectation_maximisation(sets: Float32Array) -> list[UInt8Array]:
-    """scikit-learn's mixture of two Gaussians, from a start by k-means."""
+    """scikit-learn's mixture of two Gaussians, started by k-means."""
     return [
         GaussianMixture(2, random_state=0, reg_covar=1e-6).fit_predict(X.astype(np.float64)).astype(np.uint8)
         for X in sets
@@ -93,7 +93,7 @@ def by_expectation_maximisation(sets: Float32Array) -> list[UInt8Array]:
 
 
 def by_network(dim: int, weights: Path | None) -> Splitter:
-    """The network's first proposal for all points of a set, as probabilities, without EM and other candidates."""
+    """The probabilities that the network proposes, without EM and other candidates."""
     from dpmmwrap.splitnet.network import SplitNet
 
     network = SplitNet.load(dim if weights is None else weights)
@@ -103,7 +103,7 @@ def by_network(dim: int, weights: Path | None) -> Splitter:
 def compare_splits(
     dim: int, *, sets: int = 80, seed: int = 0, weights: Path | None = None, parts: bool = False, n: int | None = None
 ) -> list[SplitResult]:
-    """One row per level and method; `parts` adds SplitNet's start without each of its parts."""
+    """A result per level and method; `parts` adds SplitNet's start without each of its parts."""
     methods = splitters(dim, seed, weights, parts)
     rows = []
     for number, level in enumerate(LEVELS):
@@ -122,7 +122,7 @@ def compare_splits(
 
 
 def judge(method: str, level: str, X: Float64Array, truth: IntArray, split: Any, milliseconds: float) -> SplitResult:
-    """Judge labels 0 and 1, or probabilities, which are also checked for calibration."""
+    """Judge labels 0 and 1, or probabilities, whose calibration is measured, too."""
     labels = (split > 0.5).astype(np.int64)
     agreement = np.mean([adjusted_rand_score(y, z) for y, z in zip(truth, labels, strict=True)])
     positive = (split_log_hastings(X, labels, TEST_CONCENTRATION) > 0).mean()
@@ -131,7 +131,7 @@ def judge(method: str, level: str, X: Float64Array, truth: IntArray, split: Any,
 
 
 def reliability(split: FloatArray, truth: IntArray) -> Reliability:
-    """The probabilities (sets, n) of half 1 in ten bins. The halves of a set are named as they fit the truth best."""
+    """The probabilities (sets, n) of half 1 in ten bins. Halves are named to fit the truth best."""
     turned = ((split > 0.5) == (truth == 1)).mean(axis=1) < 0.5
     probabilities = np.where(turned[:, None], 1 - split, split).ravel()
     bins = np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
@@ -165,7 +165,7 @@ def number(value: float, form: str) -> str:
 
 EXAMPLES = 2
 """The first sets of each level are in the figure."""
-SHOWN = {"2-means": "2-means", START: "SplitNet start"}
+SHOWN = ("2-means", START)
 
 
 def write_splits(
@@ -191,16 +191,16 @@ def write_splits(
 
 
 def draw_examples(dim: int, sets: int, seed: int, weights: Path | None) -> list[SplitExample]:
-    """The first sets of each level, drawn as `compare_splits` draws them."""
+    """The first sets of each level, the same as in `compare_splits`."""
     methods = splitters(dim, seed, weights, parts=False)
     examples = []
     for number, level in enumerate(LEVELS):
         _, X, truth = draw_test_sets(np.random.default_rng((seed, dim, number)), dim, level, sets)
         few = X[: min(EXAMPLES, sets)]
-        splits = {title: methods[name](few.astype(np.float32)) for name, title in SHOWN.items()}
+        splits = {name: methods[name](few.astype(np.float32)) for name in SHOWN}
         for i, points in enumerate(few):
             labellings = {"truth": truth[i]}
-            for title, labels in splits.items():
-                labellings[f"{title}: ARI {adjusted_rand_score(truth[i], labels[i]):.2f}"] = labels[i]
+            for name, labels in splits.items():
+                labellings[f"{name}: ARI {adjusted_rand_score(truth[i], labels[i]):.2f}"] = labels[i]
             examples.append(SplitExample(level, points, labellings))
     return examples

@@ -1,12 +1,10 @@
-"""The folder of an experiment: results.csv with a row per run, the iterations of runs that are drawn; running what is
-missing."""
+"""The folder of an experiment: a row of results.csv for each run, arrays for figures; running what is missing."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import hashlib
-import io
 import json
 import math
 import signal
@@ -21,7 +19,7 @@ import numpy as np
 from dpmmwrap.evaluation.baselines import prepare
 from dpmmwrap.evaluation.experiments import MEASURES, Outcome, Row, Run, execute
 from dpmmwrap.evaluation.samplers import DEFAULTS
-from dpmmwrap.files import InputError, read_arrays, write_atomically, write_npz
+from dpmmwrap.files import InputError, read_arrays, write_csv, write_npz
 
 RESULTS = "results.csv"
 WORDS = ("data", "model", "problem")
@@ -31,9 +29,9 @@ Key = tuple[str, ...]
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Refuse a folder that another process writes to: each would overwrite the other's rows.
+    """Refuse a folder that another process writes to, or each would overwrite the other's rows.
 
-    The lock ends with the process, even if that crashes. There is no lock on Windows.
+    The lock ends with the process, even after a crash. There is no lock on Windows.
     """
     try:
         import fcntl
@@ -51,7 +49,7 @@ def locked(folder: Path) -> Iterator[None]:
 class Store:
     """Keeps every finished run, so that no run is repeated.
 
-    Rows of other runs (more data sets, other settings) stay in the file, after those of this experiment.
+    Rows of other runs (other data sets or settings) stay in the file, after those of this experiment.
     """
 
     def __init__(self, folder: Path, runs: Sequence[Run]) -> None:
@@ -67,11 +65,13 @@ class Store:
         return kept and (not run.settings.watch or self.arrays_path(run).exists())
 
     def waiting(self) -> list[Run]:
-        """Runs that are missing, and those in which our methods failed: a later version may succeed."""
-        return [run for run in self.runs if run not in self or (run.method in DEFAULTS and self.problem(run))]
-
-    def problem(self, run: Run) -> str:
-        return self.rows[key(run.identity())]["problem"]
+        """Missing runs, and those in which our methods failed: a later version may succeed."""
+        rows = self.rows
+        return [
+            run
+            for run in self.runs
+            if run not in self or (run.method in DEFAULTS and rows[key(run.identity())]["problem"])
+        ]
 
     def add(self, run: Run, outcome: Outcome) -> None:
         """Write the arrays first: a row means that its run is complete."""
@@ -80,17 +80,10 @@ class Store:
             write_npz(self.arrays_path(run), outcome.arrays, compressed=True)
         row = {**run.identity(), **outcome.measures}
         self.rows[key(row)] = {name: written(row[name]) for name in self.columns}
-        self.write()
-
-    def write(self) -> None:
-        """Write all rows in the order of the plan."""
+        # In the order of the plan.
         order = {key(run.identity()): number for number, run in enumerate(self.runs)}
         rows = sorted(self.rows.items(), key=lambda item: order.get(item[0], len(order)))
-        text = io.StringIO()
-        table = csv.DictWriter(text, self.columns, lineterminator="\n")
-        table.writeheader()
-        table.writerows(row for _, row in rows)
-        write_atomically(self.folder / RESULTS, lambda file: file.write(text.getvalue().encode()))
+        write_csv(self.folder / RESULTS, {name: [row[name] for _, row in rows] for name in self.columns})
 
     def finished(self, part: str) -> list[Row]:
         """The rows of this experiment's finished runs."""
@@ -147,7 +140,7 @@ def read_results(path: Path, columns: list[str]) -> list[dict[str, str]]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     if names != columns:
-        raise InputError(f"{path} is of another experiment; use another folder with --out")
+        raise InputError(f"{path} belongs to another experiment; use another folder with --out")
     if any(None in row or None in row.values() for row in rows):
         raise InputError(f"{path} is damaged: a row has too few or too many fields; remove it, or use another --out")
     return rows
@@ -174,7 +167,7 @@ def here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
 
 
 def in_processes(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
-    """In order of completion. Processes are spawned: threads of numba, torch and Julia do not survive a fork."""
+    """In the order of completion. Processes are spawned, as threads of numba, torch and Julia do not survive a fork."""
     others = set(active_children())
     methods = list(dict.fromkeys(run.method for run in runs))
     executor = ProcessPoolExecutor(jobs, get_context("spawn"), begin_worker, (methods,))

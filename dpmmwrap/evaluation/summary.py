@@ -78,13 +78,11 @@ def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> Repo
     return ReportTable([*header, "method", "runs", *(heading for heading, _, _ in COLUMNS)], lines)
 
 
-PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
 PaperRow = dict[str, tuple[str, ...]]
 
 
 def paper_rows(data: str) -> PaperRow:
-    """The paper's table of real data sets: by method K-MAE, NMI and ARI, mean ± standard deviation over 10 runs, as
-    printed."""
+    """From the paper's table of real data sets: by method K-MAE, NMI and ARI, mean ± deviation over 10 runs."""
     text = (files("dpmmwrap.evaluation") / "paper.csv").read_text(encoding="utf-8")
     return {method: tuple(cells) for name, method, *cells in csv.reader(text.splitlines()) if name == data}
 
@@ -111,7 +109,7 @@ def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> ReportTable:
     lines = []
     for name in (*here, *others):
         own = select(rows, method=name)
-        # Samplers on Julia, and DPGMM with either prior, are compared with the paper's number for the method.
+        # Samplers on Julia and DPGMM with either prior are compared with the paper's numbers for the method.
         printed = paper.get(name.split(" (")[0], ("–",) * 3)
         line = [name]
         for (_, column), theirs in zip(measures, printed, strict=True):

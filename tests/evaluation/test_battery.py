@@ -9,10 +9,9 @@ import pytest
 
 from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation import experiments, samplers
-from dpmmwrap.evaluation.baselines import METHODS, OWN_PRIOR
-from dpmmwrap.evaluation.battery import OURS, RIVALS, plan_battery
+from dpmmwrap.evaluation.baselines import METHODS, OURS, OWN_PRIOR, RIVALS
 from dpmmwrap.evaluation.battery_report import battery_figure
-from dpmmwrap.evaluation.experiments import TABLE, Comparison, execute
+from dpmmwrap.evaluation.experiments import TABLE, Comparison, execute, plan_battery
 from dpmmwrap.evaluation.fits import Clock, FitSettings, MethodFit
 from dpmmwrap.evaluation.samplers import FAMILIES
 from dpmmwrap.evaluation.scores import mean_ranks, scores_of
@@ -83,7 +82,7 @@ def test_ours_has_the_defaults_of_the_estimator(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_method_that_suits_no_set_is_named() -> None:
     plan = plan_battery(replace(CHOICE, methods=("DPMM", "HDBSCAN")), Sets([TEXT], []))
-    assert plan.notes == ["HDBSCAN is left out: it suits none of these sets"]
+    assert plan.notes == ["HDBSCAN is left out: it applies to none of these sets"]
 
 
 def test_measures_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

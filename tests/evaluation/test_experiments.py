@@ -21,8 +21,9 @@ from dpmmwrap.evaluation.experiments import (
     plan_synthetic,
 )
 from dpmmwrap.evaluation.fits import FitSettings
-from dpmmwrap.evaluation.paper import PaperSizes, on_julia, paper_methods, plan_paper
+from dpmmwrap.evaluation.paper import on_julia, paper_methods, plan_paper
 from dpmmwrap.evaluation.sets import Sets
+from dpmmwrap.evaluation.sizes import PaperSizes
 from dpmmwrap.evaluation.sources import Synthetic, load
 from dpmmwrap.evaluation.store import Store, locked, run_all
 from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, paper_set
@@ -136,7 +137,7 @@ def test_a_lost_trace_is_made_again(tmp_path: Path) -> None:
 def test_folders_of_other_experiments_are_refused(tmp_path: Path) -> None:
     plan = small_plan(datasets=1)
     (tmp_path / "results.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="is of another experiment; use another folder with --out"):
+    with pytest.raises(InputError, match="belongs to another experiment; use another folder with --out"):
         Store(tmp_path, plan.runs)
     (tmp_path / "results.csv").unlink()
     run_all(Store(tmp_path, plan.runs[:1]), 1, ignore)

@@ -105,9 +105,8 @@ def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
     axes.set_yticks(range(len(indices)), names)
     step = -(-shown // 20)
     axes.set_xticks(range(0, shown, step), [str(k) for k in range(0, shown, step)])
-    axes.set_xlabel(
-        "cluster" + ("" if shown == profiles.n_clusters else f", the first {shown} of {profiles.n_clusters}")
-    )
+    some = "" if shown == profiles.n_clusters else f", the first {shown} of {profiles.n_clusters}"
+    axes.set_xlabel(f"cluster{some}")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     counts = profiles.features[indices[0]].kind == COUNT

@@ -1,4 +1,4 @@
-"""How sure each row's cluster is, and which rows are doubtful."""
+"""How certain each row's cluster is, and which rows are doubtful."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LOOKED_AT = 200_000
 """Without draws, probabilities are computed for at most this many rows, evenly spaced."""
 CHUNK = 1 << 13
 LISTED, SURE = 20, 0.95
-"""The greatest length of the list of doubtful rows; rows with at least this probability are not doubtful."""
+"""The largest number of doubtful rows in the list, and the probability from which a row is not doubtful."""
 CLASSES = ((0.99, "0.99 and more"), (0.9, "0.9 to 0.99"), (0.5, "0.5 to 0.9"), (0.0, "below 0.5"))
-"""Lower ends, from sure to unsure."""
+"""The lower end and the name of each class."""
 
 
 class DoubtfulRow(NamedTuple):
@@ -26,13 +26,13 @@ class DoubtfulRow(NamedTuple):
     cluster: int
     """Its label."""
     probability: float
-    """That of the most probable cluster; with draws, that of the row's cluster."""
+    """The probability of the most probable cluster; with draws, of the row's cluster."""
     candidates: tuple[tuple[int, float], ...]
     """The most probable clusters and their probabilities; -1 is the outlier component."""
 
 
 class Certainty(NamedTuple):
-    """Probabilities of some rows or of all."""
+    """The probabilities of all rows or some."""
 
     rows: IntArray
     probability: Float64Array
@@ -40,20 +40,19 @@ class Certainty(NamedTuple):
     doubtful: list[DoubtfulRow]
 
     def classes(self) -> list[tuple[str, int]]:
-        """How many rows are how sure."""
+        """The number of rows in each class of probability."""
         above = np.diff([0, *(int((self.probability >= low).sum()) for low, _ in CLASSES)])
         return [(name, int(count)) for (_, name), count in zip(CLASSES, above, strict=True)]
 
     def of_rows(self, rows: IntArray) -> Float64Array:
-        """Probabilities of rows; NaN if a row was not looked at."""
+        """The probabilities of rows; NaN for a row without one."""
         indices = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         return np.where(self.rows[indices] == rows, self.probability[indices], np.nan)
 
 
 def certainty_of(model: Any, points: Any) -> Certainty:
-    """With draws, the share of them in which a row is in its cluster; else the probability of
-    the most probable cluster, by `predict_proba`."""
-    # What has no value has no cluster, and nothing to be sure of.
+    """With draws, the share of them in which a row is in its cluster; else the probability of its most probable one."""
+    # Rows without values have no cluster.
     rows = np.flatnonzero(with_values(telling(model.mixture_, points).points))
     if model.confidence_ is not None:
         probability = np.asarray(model.confidence_, dtype=np.float64)[rows]
@@ -74,16 +73,8 @@ def doubtful_rows(model: Any, points: Any, rows: IntArray, probability: Float64A
     names = np.arange(probabilities.shape[1])
     names[model.n_clusters_ :] = -1
     order = np.argsort(-probabilities, axis=1, kind="stable")[:, :3]
-    return [
-        DoubtfulRow(
-            int(row),
-            int(model.labels_[row]),
-            float(sure),
-            tuple(
-                (int(names[k]), float(probabilities[index, k]))
-                for k in order[index]
-                if probabilities[index, k] >= 0.005
-            ),
-        )
-        for index, (row, sure) in enumerate(zip(rows, probability, strict=True))
-    ]
+    listed = []
+    for row, sure, each, best in zip(rows, probability, probabilities, order, strict=True):
+        candidates = tuple((int(names[k]), float(each[k])) for k in best if each[k] >= 0.005)
+        listed.append(DoubtfulRow(int(row), int(model.labels_[row]), float(sure), candidates))
+    return listed

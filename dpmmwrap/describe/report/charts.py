@@ -1,4 +1,4 @@
-"""Line charts of iterations, as SVG within the page."""
+"""Line charts of iterations, as SVG in the page."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dpmmwrap.numerics.arrays import FloatArray, evenly_spaced
 WIDTH, HEIGHT = 400, 150
 RIGHT, TOP, BOTTOM = 8, 10, 24
 LETTER = 7.6
-"""The width of a letter, in the units of the chart; numbers are on the left of the lines."""
+"""The width of a letter, in the units of the chart."""
 MOST_STEPS = 300
-"""The largest number of steps of a line; longer ones are thinned evenly, and keep their last step."""
+"""The largest number of steps of a line; longer lines are thinned evenly and keep their last step."""
 MOST_LINES = 12
 
 
 class Polyline(NamedTuple):
     points: str
-    """As SVG's polyline takes them."""
+    """In the form of SVG's polyline."""
     colour: str
     last: tuple[float, float]
 
@@ -33,11 +33,11 @@ class Tick(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """One quantity along the iterations, a line for each chain."""
+    """A quantity by iteration, with a line for each chain."""
 
     name: str
     description: str
-    """The same in words."""
+    """The chart in words."""
     lines: list[Polyline]
     up: list[Tick]
     along: list[Tick]
@@ -105,6 +105,6 @@ def ticks(low: float, high: float, whole: bool) -> list[float]:
 
 
 def number(value: float, low: float, high: float, whole: bool) -> str:
-    """With as many digits as tell ticks apart."""
+    """A number with as many digits as distinguish ticks."""
     digits = 0 if whole else max(0, -math.floor(math.log10((high - low) / 4)))
     return f"{value:,.{digits}f}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""The columns of the data in which clusters differ most, for a map of any two of them."""
+"""The columns in which clusters differ most, for a map of any two of them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.describe.profiles import mean_of
 from dpmmwrap.describe.report.maps import ranged
 from dpmmwrap.describe.report.subject import Subject
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 MOST = 8
-"""Columns that a page has: each adds some 16 kB."""
+"""The largest number of columns; each adds some 16 kB to the page."""
 STEPS = 1000
-"""How finely the range of a column is divided."""
+"""The steps into which the range of a column is divided."""
 
 
 class DataColumn(NamedTuple):
@@ -24,11 +25,11 @@ class DataColumn(NamedTuple):
     title: str
     """Its name and its range, in the units of the data."""
     positions: list[int | None]
-    """Each row's position between the least and the largest value, from 0 to `STEPS`; None if the value is missing."""
+    """Each row's position between the smallest and the largest value, from 0 to `STEPS`; None if it is missing."""
 
 
 def data_columns(subject: Subject, rows: IntArray) -> list[DataColumn]:
-    """The columns in which clusters differ most, in this order; none for counts, or if there are only two features."""
+    """The columns in which clusters differ most, in this order; none for counts or for two features."""
     mixture, points = subject.model.mixture_, subject.points
     table = isinstance(points, TablePoints)
     if not table and not (mixture.is_gaussian and points.shape[1] > 2):
@@ -49,7 +50,7 @@ def between(X: Float64Array, labels: IntArray) -> Float64Array:
     X, labels = X[labels >= 0], labels[labels >= 0]
     held = ~np.isnan(X)
     counts, sums = (np.zeros((labels.max(initial=-1) + 1, X.shape[1])) for _ in range(2))
-    centred = np.where(held, X - np.where(held, X, 0.0).sum(axis=0) / np.maximum(held.sum(axis=0), 1), 0.0)
+    centred = np.where(held, X - mean_of(X), 0.0)
     np.add.at(counts, labels, held)
     np.add.at(sums, labels, centred)
     whole = (centred**2).sum(axis=0)
@@ -71,13 +72,10 @@ def in_units(
     if preparation is None or preparation.components is not None:
         return name, ends, False
     if preparation.names is not None:
-        column = next((p for p, pair in enumerate(both_names(preparation)) if name in pair), None)
+        pairs = enumerate(zip(preparation.names, preparation.names_out, strict=True))
+        column = next((number for number, pair in pairs if name in pair), None)
         if column is None:
             return name, ends, False
         name, index = preparation.names[column], column
     logged = preparation.logs is not None and index in preparation.logs
     return name, (float(preparation.undone(index, ends[0])), float(preparation.undone(index, ends[1]))), logged
-
-
-def both_names(preparation: Any) -> list[tuple[str, str]]:
-    return list(zip(preparation.names, preparation.names_out, strict=True))

@@ -1,4 +1,4 @@
-"""One engine for all pages: templates that share a frame and a style, each page one HTML file that needs no network."""
+"""The engine of all pages, with a common frame and style. Each page is one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -33,17 +33,16 @@ def rendered(template: str, **content: Any) -> str:
 
 
 def write_page(path: str | Path, text: str) -> None:
-    """Whatever happens, the file is then the old one or the whole new one."""
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def with_code(text: str) -> Any:
-    """Words between backticks as code."""
+    """Turn words between backticks into code."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def embedded(path: Path) -> str:
-    """A file within the page, so that the page can be sent on its own."""
+    """A file as base64, so that the page needs no other file."""
     return base64.b64encode(path.read_bytes()).decode()

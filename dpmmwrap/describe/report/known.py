@@ -12,19 +12,19 @@ from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CLUSTERS, CLASSES = 40, 12
-"""The largest numbers of lines and columns in the table of known labels; the others are summed up."""
+"""The largest numbers of lines and columns in the table of known labels; the others are added up."""
 OFTEN = 0.1
-"""Columns that are missing more often than elsewhere by at least this share are named."""
+"""The smallest difference between shares of missing values that is mentioned."""
 
 
 class Cell(NamedTuple):
     rows: int
     share: float
-    """Its share of the rows of its line."""
+    """Its share of the rows in its line."""
 
 
 class KnownRow(NamedTuple):
-    """A cluster, outliers (-1), or all other clusters (None), among the classes."""
+    """The line of a cluster, of outliers (-1), or of all other clusters (None)."""
 
     cluster: int | None
     cells: list[Cell]
@@ -34,14 +34,14 @@ class KnownRow(NamedTuple):
 
 
 class KnownTable(NamedTuple):
-    """Clusters by classes: how many rows they have in common."""
+    """Clusters by classes: the number of rows that they share."""
 
     classes: list[str]
     lines: list[KnownRow]
     other_classes: int
-    """In the last column."""
+    """The number of classes in the last column."""
     other_clusters: int
-    """In the last line."""
+    """The number of clusters in the last line."""
 
 
 def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clusters: int) -> KnownTable:
@@ -70,7 +70,7 @@ def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clust
 
 
 def split(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:
-    """The first ones, and the others; never a single other one, for which there is room."""
+    """The first numbers and the others. A single other one is kept among the first."""
     at = len(numbers) if len(numbers) <= most + 1 else most
     return numbers[:at], numbers[at:]
 
@@ -84,26 +84,25 @@ class Gap(NamedTuple):
 
 
 class MissingShares(NamedTuple):
-    """How often values are missing in each cluster."""
+    """How often values are missing."""
 
     shares: Float64Array
     """The share of missing values in each cluster."""
     gaps: dict[int, Gap]
-    """By cluster, the column that is missing more often than elsewhere by the largest share."""
+    """By cluster, the column that is missing more often there than elsewhere, with the largest difference."""
 
 
 def missing_shares(
     points: Any, labels: IntArray, n_clusters: int, names: Sequence[str], columns: Any = None
 ) -> MissingShares | None:
-    """None if nothing is missing. A column without any value does not count."""
+    """None if no value is missing. A column without any value does not count."""
     inside = labels >= 0
     sizes = np.bincount(labels[inside], minlength=n_clusters)
     counts, called = [], []
     for name, missing in missing_values(points, names, columns):
-        if missing.all():
-            continue
-        counts.append(np.bincount(labels[inside & missing], minlength=n_clusters))
-        called.append(name)
+        if not missing.all():
+            counts.append(np.bincount(labels[inside & missing], minlength=n_clusters))
+            called.append(name)
     if not np.any(counts):
         return None
     table = np.array(counts).T
@@ -117,7 +116,7 @@ def missing_shares(
 
 
 def missing_values(points: Any, names: Sequence[str], columns: Any) -> Any:
-    """Each column's name, and the rows in which it has no value."""
+    """Each column's name, and the rows in which its value is missing."""
     if isinstance(points, TablePoints):
         for index, column in zip(columns.numeric, points.numeric.T, strict=True):
             yield names[index], np.isnan(column)

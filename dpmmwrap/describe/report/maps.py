@@ -1,4 +1,4 @@
-"""Rows on a plane: which are drawn, and the ways in which they are brought there."""
+"""Maps of rows: which rows are drawn, and the projections to the plane."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 SHOWN = 4_000
 """The largest number of rows on a map."""
 OF_EACH = 20
-"""The least number of rows of each cluster (or all, if it has fewer), so that small clusters are seen."""
+"""The smallest number of rows of each cluster (or all, if it has fewer), so that small clusters show."""
 COORDINATES = 20_000_000
-"""The largest number of coordinates of all rows together: fewer wide rows are drawn."""
+"""The largest number of coordinates of all rows; of wide rows, fewer are drawn."""
 REDUCED = 50
-"""Principal components that wide rows are first reduced to."""
+"""The principal components to which wide rows are first reduced."""
 NEIGHBOURS = 15
-"""Neighbours of each row that UMAP looks at."""
+"""The neighbours of each row for UMAP."""
 WIDTH, HEIGHT, MARGIN = 1000, 700, 24
-"""The size of the drawing, in its units."""
 FEW, ABOVE = 5, 36
+"""Clusters with at most this many rows have their number this far above them."""
 
 
 class Map(NamedTuple):
-    """The same rows on one plane."""
+    """The drawn rows in one projection."""
 
     name: str
     across: str
     up: str
-    """What the two axes are, with their ranges if they are features."""
+    """The names of the axes; for features with their ranges."""
     positions: IntArray
-    """(rows, 2), in the units of the drawing."""
+    """In the units of the drawing (rows, 2)."""
     centres: list[tuple[int, int, int]]
-    """A cluster, and the position of its number."""
+    """The number of each cluster, and its position."""
 
 
 def drawn_rows(labels: IntArray, wanted: IntArray, dim: int) -> IntArray:
-    """The rows on the map, in order: all, or those wanted, some of each cluster, and a random sample."""
+    """The rows on the map, in order: all, or the wanted ones, some of each cluster, and a random sample."""
     labels, most = np.asarray(labels), most_rows(dim)
     if len(labels) <= most:
         return np.arange(len(labels))
@@ -64,13 +64,12 @@ def most_rows(dim: int) -> int:
 
 
 def of_each(labels: IntArray, dim: int) -> int:
-    """The least number of rows to draw of each cluster; half of the map is reserved for them."""
+    """The smallest number of rows to draw of each cluster; at most half of the map is reserved for them."""
     return max(1, min(OF_EACH, most_rows(dim) // (2 * len(np.unique(labels)))))
 
 
 def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
-    """One or two features as they are; else principal components, the directions that separate the clusters, and UMAP
-    if it is installed."""
+    """One or two features as they are; else principal components, discriminants, and UMAP if it is installed."""
     mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
     points, names = telling(mixture, points, names)
     gaussian, kind = mixture.is_gaussian, mixture.posterior.coordinates
@@ -95,7 +94,7 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
         maps.append(placed("Discriminants", *parting[1], parting[0], labels))
     neighbours = umap_of(standard)
     if neighbours is not None:
-        across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes say little)", "UMAP 2"
+        across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes mean little)", "UMAP 2"
         maps.append(placed("UMAP", across, up, neighbours, labels))
     return maps
 
@@ -108,7 +107,7 @@ def principal(standard: Any, kind: str, labels: IntArray) -> Map:
 
 
 def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[str, str]] | None:
-    """The two directions in which clusters are farthest apart for their width; None for fewer than three clusters."""
+    """The two directions that separate clusters best; None for fewer than three clusters."""
     known = labels >= 0
     numbers, sizes = np.unique(labels[known], return_counts=True)
     chosen = known & np.isin(labels, numbers[sizes >= 2])
@@ -119,7 +118,7 @@ def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[
     reduced = reduced_to_few(standard)
     try:
         with warnings.catch_warnings():
-            # Columns that are sums of others.
+            # Some columns may be sums of others.
             warnings.simplefilter("ignore", UserWarning)
             model = LinearDiscriminantAnalysis(n_components=2).fit(reduced[chosen], labels[chosen])
             flat = model.transform(reduced)
@@ -141,31 +140,26 @@ def reduced_to_few(standard: Any) -> Any:
 
 
 def umap_of(standard: Any) -> Float64Array | None:
-    """None if it is not installed, or with few rows or columns, when it shows no more than the others."""
+    """UMAP; None if it is not installed, or for few rows or columns, for which it shows nothing new."""
     if importlib.util.find_spec("umap") is None or standard.shape[0] < 50 or standard.shape[1] < 4:
         return None
     from sklearn.neighbors import NearestNeighbors
 
     with warnings.catch_warnings():
-        # That a seed means one thread is what is wanted here.
+        # It warns that a seed means one thread, which is what we want.
         warnings.simplefilter("ignore")
         from umap import UMAP
 
         points = reduced_to_few(standard)
-        # Its own search calls a function for each pair.
+        # UMAP's own search calls a function for each pair.
         distances, neighbours = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(points).kneighbors(points)
-        layout = UMAP(
-            n_neighbors=NEIGHBOURS,
-            n_epochs=200,
-            init="pca",
-            random_state=0,
-            precomputed_knn=(neighbours, distances.astype(np.float32)),
-        )
+        known = (neighbours, distances.astype(np.float32))
+        layout = UMAP(n_neighbors=NEIGHBOURS, n_epochs=200, init="pca", random_state=0, precomputed_knn=known)
         return np.asarray(layout.fit_transform(points), dtype=np.float64)
 
 
 def strip(values: Float64Array, labels: IntArray, name: str) -> Map:
-    """One feature, at random heights, so that rows do not hide each other."""
+    """One feature, at random heights so that rows do not hide each other."""
     heights = np.random.default_rng(0).random(len(values))
     across = ranged(name, values.min(), values.max())
     up = "random, so that rows do not hide each other"
@@ -188,6 +182,6 @@ def placed(name: str, across: str, up: str, flat: Float64Array, labels: IntArray
     for k in np.unique(labels[labels >= 0]):
         members = positions[labels == k]
         x, y = np.median(members, axis=0)
-        # The number of a small cluster is above its rows, or it would hide them.
+        # The number of a small cluster would hide its rows.
         centres.append((int(k), int(x), int(y) if len(members) > FEW else max(int(y) - ABOVE, MARGIN)))
     return Map(name, across, up, positions, centres)

@@ -18,31 +18,34 @@ from dpmmwrap.describe.report.charts import Chart, chart_of
 from dpmmwrap.describe.report.data_columns import STEPS, DataColumn, data_columns
 from dpmmwrap.describe.report.engine import rendered, write_page
 from dpmmwrap.describe.report.known import KnownTable, MissingShares, known_table, missing_shares
-from dpmmwrap.describe.report.modes import distinct_answers
 from dpmmwrap.describe.report.subject import Subject
 from dpmmwrap.describe.report.tree import tree_chart
 from dpmmwrap.describe.wording import counted, share
 from dpmmwrap.files.selection import listed
-from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.arrays import IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import thread_pools
 
 PROFILED = 100
-"""Clusters that have a profile, the largest first; those after the first few are folded."""
+"""The largest number of clusters with a profile."""
 OPEN = 8
+"""The profiles that are not folded."""
 FEATURES = 6
-"""Features in a profile."""
+"""The features in a profile."""
 SIZED = 30
-"""Clusters in the table of sizes that is not folded."""
+"""The largest number of clusters in the table of sizes that is not folded."""
 GROUPED = 30
-"""Groups in their table, the largest first."""
+"""The largest number of groups in their table."""
 BARS = 30
-"""Up to this many different numbers of clusters, each has a separate bar."""
+"""The largest number of bars of numbers of clusters; beyond it, neighbours share a bar."""
 OUTLIERS = "#595959"
+"""Their colour on the map."""
+MODE_ROWS = 5000
+"""The evenly spaced rows by which draws are compared."""
 
 
 def write_report(path: str | Path, subject: Subject) -> None:
-    """Write the page; whatever happens, the file is then the old one or the whole new one."""
-    # Many small products: more threads than idle cores make them ten times slower.
+    """Write the page. Whatever happens, the file is the old one or the whole new one."""
+    # With more threads than idle cores, many small matrix products are ten times slower.
     with thread_pools().limit(limits=1):
         write_page(path, render(subject))
 
@@ -57,9 +60,8 @@ def render(subject: Subject) -> str:
     columns = data_columns(subject, rows)
     palette, drawn = colours(subject, views[0]), subject.labels[rows].tolist()
     profiles = profiled(subject, subject.labels, subject.n_clusters)
-    gaps = missing_shares(
-        subject.points, subject.labels, subject.n_clusters, subject.names, subject.model.mixture_.columns
-    )
+    facts, mixture = subject.facts, subject.model.mixture_
+    gaps = missing_shares(subject.points, subject.labels, subject.n_clusters, subject.names, mixture.columns)
     every = clusters(subject, sure, profiles, gaps, palette)
     # More numbers would hide the map.
     largest = set(np.argsort(-subject.sizes, kind="stable")[:NUMBERED].tolist())
@@ -69,26 +71,23 @@ def render(subject: Subject) -> str:
         title=f"{counted(subject.n_clusters, 'cluster')} in {counted(subject.n_rows, 'row')}",
         found=words.summary(subject, sure),
         notes=subject.notes,
-        outliers=subject.facts["outliers"],
+        outliers=facts["outliers"],
         clusters=every,
         colours=palette,
         sized=SIZED if len(every) > SIZED + 1 else len(every),
         rest_share=share(sum(one["size"] for one in every[SIZED:]) / subject.n_rows),
         missing=gaps is not None,
-        by_groups=subject.component_groups is not None,
         groups=groups(subject, palette),
-        n_groups=subject.facts["groups"],
-        groups_words=groups_text(subject.facts) if subject.n_clusters > 1 else "",
-        tree=None
-        if subject.groups is None or subject.component_groups is None
-        else tree_chart(subject.groups, palette),
+        n_groups=facts["groups"],
+        groups_words=groups_text(facts) if subject.n_clusters > 1 else "",
+        tree=tree_chart(subject.groups, palette) if subject.groups and subject.component_groups is not None else None,
         known=known(subject),
         n_numbered=len(views[0].centres),
         n_clusters=subject.n_clusters,
         open_profiles=OPEN,
         looked_at=None if profiles is None or profiles.looked_at == subject.n_rows else f"{profiles.looked_at:,}",
-        counts=subject.model.mixture_.posterior.profile == "counts",
-        categories=subject.model.mixture_.columns is not None,
+        counts=mixture.posterior.profile == "counts",
+        categories=mixture.columns is not None,
         listed_below=SURE,
         n_rows=f"{subject.n_rows:,}",
         n_drawn=f"{len(rows):,}",
@@ -99,7 +98,7 @@ def render(subject: Subject) -> str:
         views=views,
         columns=columns,
         drawing=(maps.WIDTH, maps.HEIGHT),
-        # Where each drawn row stands on the first map, and its colour; the last entry is for -1.
+        # The position of each drawn row on the first map, and its colour; the last colour is for -1.
         points=[(x, y, [*palette, OUTLIERS][k]) for (x, y), k in zip(views[0].positions.tolist(), drawn, strict=True)],
         radius=max(3.0, min(8.0, 260 / len(rows) ** 0.5)),
         data=as_json(drawing_data(subject, rows, views, sure, columns)),
@@ -110,10 +109,9 @@ def render(subject: Subject) -> str:
         doubtful=doubtful(subject, sure),
         posterior=posterior_bars(subject),
         answers=distinct_answers(subject),
-        chains=subject.facts["chains"],
-        draws=subject.facts["draws"],
+        chains=facts["chains"],
+        draws=facts["draws"],
         charts=trace_charts(subject),
-        n_traces=subject.facts["chains"],
         settings=words.settings(subject),
         command=subject.command,
         python=words.in_python(subject.model),
@@ -124,12 +122,11 @@ def profiled(subject: Subject, labels: IntArray, count: int) -> Profiles | None:
     """What sets clusters or groups apart, in the units of the data; None if there is only one."""
     if count < 2:
         return None
-    profiles = profiles_for(subject.model, subject.points, labels, count, subject.names)
-    return in_units(profiles, subject.preparation)
+    return in_units(profiles_for(subject.model, subject.points, labels, count, subject.names), subject.preparation)
 
 
 def colours(subject: Subject, view: maps.Map) -> list[str]:
-    """A colour for each cluster: neighbours on the map differ; clusters of a group have shades of one colour."""
+    """A colour for each cluster. Neighbours on the map differ; clusters of a group have shades of one colour."""
     centres = np.zeros((subject.n_clusters, 2))
     for number, x, y in view.centres:
         centres[number] = x, y
@@ -138,15 +135,20 @@ def colours(subject: Subject, view: maps.Map) -> list[str]:
         return spread_colours(centres) or [COLOURS[0]]
     sizes = np.bincount(groups, weights=subject.sizes)
     middles = [np.bincount(groups, weights=subject.sizes * along) / np.maximum(sizes, 1) for along in centres.T]
-    # The largest groups take the colours that are told apart most easily.
+    # The largest groups take the colours that are easiest to tell apart.
     order = np.argsort(-sizes, kind="stable")
     group_colours = dict(zip(order.tolist(), spread_colours(np.column_stack(middles)[order]), strict=True))
     palette = [""] * subject.n_clusters
     for group, colour in group_colours.items():
         members = np.flatnonzero(groups == group)
-        for index, k in enumerate(members[np.argsort(-subject.sizes[members], kind="stable")].tolist()):
+        for index, k in enumerate(largest_first(members, subject.sizes[members])):
             palette[k] = shade(colour, index)
     return palette
+
+
+def largest_first(numbers: IntArray, sizes: IntArray) -> list[int]:
+    ordered: list[int] = numbers[np.argsort(-sizes, kind="stable")].tolist()
+    return ordered
 
 
 def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
@@ -158,8 +160,8 @@ def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
     profiles = profiled(subject, np.where(subject.labels < 0, -1, members_of[subject.labels]), len(sizes))
     lines = []
     for group in np.argsort(-sizes, kind="stable")[:GROUPED].tolist():
-        members = np.flatnonzero(members_of == group)
-        members = members[np.argsort(-subject.sizes[members], kind="stable")].tolist()
+        inside = np.flatnonzero(members_of == group)
+        members = largest_first(inside, subject.sizes[inside])
         line = {
             "number": group,
             "size": int(sizes[group]),
@@ -173,7 +175,7 @@ def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
 
 
 def known(subject: Subject) -> KnownTable | None:
-    """Clusters beside labels that were known before."""
+    """The table of clusters and true labels, if there are any."""
     if subject.truth is None:
         return None
     truth = np.where(subject.absent, -1, np.asarray(subject.truth))
@@ -228,13 +230,12 @@ def trait_rows(traits: list[Trait]) -> list[dict[str, Any]]:
 def drawing_data(
     subject: Subject, rows: IntArray, views: list[maps.Map], sure: Certainty, columns: list[DataColumn]
 ) -> dict[str, Any]:
-    """What the script needs to know of the drawn rows."""
-    probability = sure.of_rows(rows)
+    """The drawn rows, for the script."""
     return {
         "kind": subject.id_name,
         "ids": [subject.id_of(row) for row in rows.tolist()],
         "clusters": subject.labels[rows].tolist(),
-        "sure": [None if np.isnan(value) else round(float(value), 3) for value in probability],
+        "sure": [None if np.isnan(value) else round(float(value), 3) for value in sure.of_rows(rows)],
         "views": [
             {
                 "positions": view.positions.ravel().tolist(),
@@ -250,36 +251,33 @@ def drawing_data(
 
 
 def as_json(value: Any) -> str:
-    """JSON that cannot end the element in which it stands."""
+    """JSON that cannot end the HTML element around it."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def bar(name: str, length: float, words: str) -> dict[str, Any]:
-    """A length from 0 to 1 and the words beside it."""
-    return {"name": name, "share": length, "words": words}
+Bar = tuple[str, float, str]
+"""A name, a length from 0 to 1, and the words beside it."""
 
 
-def certainty_bars(sure: Certainty) -> list[dict[str, Any]]:
+def certainty_bars(sure: Certainty) -> list[Bar]:
     whole = max(1, len(sure.rows))
-    return [bar(name, count / whole, f"{count:,} ({share(count / whole)})") for name, count in sure.classes()]
+    return [(name, count / whole, f"{count:,} ({share(count / whole)})") for name, count in sure.classes()]
 
 
-def doubtful(subject: Subject, sure: Certainty) -> list[dict[str, Any]]:
+def doubtful(subject: Subject, certainty: Certainty) -> list[dict[str, Any]]:
     return [
         {
             "row": subject.id_of(one.row),
             "cluster": "outlier" if one.cluster < 0 else one.cluster,
             "probability": f"{one.probability:.2f}",
-            "candidates": ", ".join(
-                f"{'outlier' if k < 0 else k} ({probability:.2f})" for k, probability in one.candidates
-            ),
+            "candidates": ", ".join(f"{'outlier' if k < 0 else k} ({sure:.2f})" for k, sure in one.candidates),
         }
-        for one in sure.doubtful
+        for one in certainty.doubtful
     ]
 
 
-def posterior_bars(subject: Subject) -> list[dict[str, Any]]:
+def posterior_bars(subject: Subject) -> list[Bar]:
     """The probability of each number of clusters; neighbours share a bar if there are many."""
     draws = subject.model.draws_
     if draws is None:
@@ -291,8 +289,32 @@ def posterior_bars(subject: Subject) -> list[dict[str, Any]]:
     for begin in range(low, high + 1, width):
         chance = float(((values >= begin) & (values < begin + width)).mean())
         name = str(begin) if width == 1 else f"{begin} to {begin + width - 1}"
-        bars.append(bar(name, chance, share(chance)))
+        bars.append((name, chance, share(chance)))
     return bars
+
+
+def distinct_answers(subject: Subject) -> list[dict[str, Any]]:
+    """The clusterings that represent the modes of the draws, and what they divide differently from the first one.
+
+    Empty without draws, and if the draws have one mode.
+    """
+    # It uses the sentences of this package.
+    from dpmmwrap.describe.differences import difference_between
+    from dpmmwrap.posterior.answers import answers
+
+    draws = subject.model.draws_
+    if draws is None or draws.labels is None:
+        return []
+    rows = evenly_spaced(subject.n_rows, MODE_ROWS)
+    modes = answers(np.asarray(draws.kept_labels[:, rows]), loss=subject.model.loss)
+    told = []
+    for mode in modes if len(modes) > 1 else []:
+        labellings = (modes[0].labels, mode.labels)
+        difference = difference_between(
+            subject.model, subject.points[rows], *labellings, subject.names, subject.preparation
+        )
+        told.append({"clusters": mode.n_clusters, "share": share(mode.share), "splits": difference.splits})
+    return told
 
 
 def trace_charts(subject: Subject) -> list[Chart]:

@@ -1,4 +1,4 @@
-"""A report in sections, each with words, a table and pictures: as HTML by the same engine, as Markdown, as text."""
+"""A report in sections with words, a table and pictures, as HTML, Markdown or text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dpmmwrap.describe.report.engine import rendered, write_page
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Words in rows and columns."""
+    """A table of words."""
 
     header: list[str]
     lines: list[list[str]]
 
     def is_word(self, column: int) -> bool:
-        """Whether a column is aligned to the left: the first, and names of methods."""
+        """Whether a column holds words, which are aligned to the left: the first one, and names of methods."""
         return column == 0 or self.header[column] == "method"
 
 
@@ -59,11 +59,8 @@ def markdown_table(table: ReportTable) -> str:
 
 
 def text_table(table: ReportTable) -> str:
-    """For a terminal: the first column to the left, the others to the right."""
+    """A table for a terminal, with the first column to the left and the others to the right."""
     lines = [table.header, *table.lines]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    padded = (
-        "  ".join(cell.rjust(width) if index else cell.ljust(width) for index, (cell, width) in enumerate(cells))
-        for cells in (list(zip(line, widths, strict=True)) for line in lines)
-    )
-    return "\n".join(line.rstrip() for line in padded)
+    first, *others = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    form = "  ".join([f"{{:<{first}}}", *(f"{{:>{width}}}" for width in others)])
+    return "\n".join(form.format(*line).rstrip() for line in lines)

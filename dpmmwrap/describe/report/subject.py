@@ -1,4 +1,4 @@
-"""What a report is about."""
+"""The subject of a report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpmmwrap.posterior.groups import Groups
 
 @dataclass
 class Subject:
-    """A fitted `DPMM`, the data that it was fitted to, and what else is known of them."""
+    """A fitted `DPMM`, its data, and what is known about them."""
 
     model: Any
     X: InitVar[Any]
@@ -30,18 +30,18 @@ class Subject:
     """The names of the rows; None for their numbers from 1."""
     id_name: str = "row"
     numbered: bool | None = None
-    """Whether ids are the rows' numbers; None if there are no ids."""
+    """Whether ids are the rows' numbers; None to decide by whether there are ids."""
     command: str = ""
     notes: Sequence[str] | None = None
-    """None for those of the model."""
+    """None for the model's notes."""
     groups: Groups | None = None
     seconds: float | None = None
     preparation: Any = None
     """The transformation of the features before the fit; profiles are in the original units."""
     truth: IntArray | None = None
-    """Known labels, from 0; -1 if a row has none."""
+    """Known labels from 0; -1 for a row without one."""
     classes: Sequence[str] = ()
-    """Their names, by number."""
+    """The names of the labels, by number."""
 
     def __post_init__(self, X: Any) -> None:
         self.points: Any = all_columns(self.model, X)
@@ -69,7 +69,7 @@ class Subject:
 
     @cached_property
     def absent(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which rows have no value, and no cluster for that reason."""
+        """Which rows have no value, and therefore no cluster."""
         return ~with_values(telling(self.model.mixture_, self.points).points)
 
     @cached_property

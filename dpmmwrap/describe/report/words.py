@@ -15,9 +15,9 @@ from dpmmwrap.describe.report.subject import Subject
 from dpmmwrap.describe.wording import counted, number, share
 
 MANY, SMALL = 20, 10
-"""With more than `MANY` clusters, the page also says how many hold half of the rows, and how many are `SMALL`."""
+"""With more than `MANY` clusters, the page also says how many hold half of the rows or fewer than `SMALL` rows."""
 SLIGHT = 0.2
-"""Differences below this many standard deviations, or binary orders of magnitude, are not worth a word."""
+"""Smaller differences, in standard deviations or binary orders of magnitude, are not mentioned."""
 
 
 def summary(subject: Subject, sure: Certainty) -> list[str]:
@@ -39,8 +39,8 @@ def summary(subject: Subject, sure: Certainty) -> list[str]:
     if "nmi" in known:
         classes = "1 class" if known["true_clusters"] == 1 else f"{known['true_clusters']:,} classes"
         said.append(
-            f"The known labels have {classes}; the clusters agree with them with an NMI of {known['nmi']:.3f} "
-            f"and an ARI of {known['ari']:.3f} (1 is the same, 0 is chance)."
+            f"The known labels have {classes}. Compared with them, the clusters have an NMI of {known['nmi']:.3f} "
+            f"and an ARI of {known['ari']:.3f} (1 is perfect agreement, 0 is chance)."
         )
     if known["interrupted"]:
         said.append("The fit was interrupted: this is the result so far.")
@@ -77,7 +77,7 @@ def sizes(subject: Subject) -> str:
 
 
 def many_sizes(subject: Subject) -> str:
-    """Where the rows are, if there are many clusters."""
+    """How the rows are distributed, if there are many clusters."""
     sizes = np.sort(subject.sizes)[::-1]
     half = int(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)) + 1
     small = int((sizes < SMALL).sum())
@@ -88,7 +88,7 @@ def many_sizes(subject: Subject) -> str:
 
 
 def gap(missing: Gap | None) -> str:
-    """A column that is often missing, in a sentence."""
+    """A sentence about a column that is often missing."""
     if missing is None:
         return ""
     here, elsewhere = share(missing.here), share(missing.elsewhere)
@@ -96,11 +96,11 @@ def gap(missing: Gap | None) -> str:
 
 
 def certainty(sure: Certainty) -> str:
-    """How sure the rows' clusters are."""
+    """How certain the rows' clusters are."""
     above = float((sure.probability >= 0.9).mean())
     many = "all rows" if above == 1 else f"{share(above)} of the rows"
     unsure = int((sure.probability < 0.5).sum())
-    less = f"; for {counted(unsure, 'row')} less than 50%" if unsure else ""
+    less = f"; for {counted(unsure, 'row')} it is less than 50% certain" if unsure else ""
     return f"For {many} the cluster is at least 90% certain{less}."
 
 
@@ -119,7 +119,7 @@ def value_of(trait: Trait, value: float) -> str:
 
 
 def difference(trait: Trait) -> str:
-    """By how much a cluster differs from the other rows."""
+    """The difference between a cluster and the other rows."""
     if trait.feature.kind == COUNT:
         ratio = 2.0 ** abs(trait.apart)
         times = f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
@@ -128,7 +128,7 @@ def difference(trait: Trait) -> str:
 
 
 def in_short(traits: list[Trait]) -> str:
-    """What sets a cluster apart, in one sentence."""
+    """What sets a cluster apart, in a sentence."""
     phrases = [trait_in_short(trait) for trait in traits[:3] if abs(trait.apart) >= SLIGHT]
     if not phrases:
         return "No single feature has an unusual mean: the cluster differs in how features vary, or vary together."
@@ -143,7 +143,7 @@ def trait_in_short(trait: Trait) -> str:
 
 
 def settings(subject: Subject) -> list[tuple[str, str]]:
-    """What was fitted, and how."""
+    """The settings of the fit, by name."""
     from dpmmwrap import __version__
 
     model, known = subject.model, subject.facts
@@ -168,7 +168,7 @@ SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose",
 
 
 def other_settings(model: Any) -> list[tuple[str, str]]:
-    """Settings that are not the defaults and are not told elsewhere."""
+    """Settings that are not the defaults and are not shown elsewhere."""
     table = []
     for name, value in given_settings(model).items():
         if name not in SHOWN_ANYWAY and not (name == "backend" and isinstance(value, str)):

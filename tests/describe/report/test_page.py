@@ -54,7 +54,7 @@ def test_what_a_page_says(flowers: Any) -> None:
     assert "The largest holds 40 rows (44%), the smallest 20 rows." in text
     assert "95% of the draws from the posterior have 3" in text
     nmi, ari = (score(truth, flowers.model.labels_) for score in (normalized_mutual_info_score, adjusted_rand_score))
-    assert f"have 4 classes; the clusters agree with them with an NMI of {nmi:.3f} and an ARI of {ari:.3f}" in text
+    assert f"have 4 classes. Compared with them, the clusters have an NMI of {nmi:.3f} and an ARI of {ari:.3f}" in text
     assert "What may be wrong Look <here>" in text
     assert "2 chains of 20 draws" in text and "2 chains of 12 iterations, then 20 draws each" in text
     assert "DPMM(covariance_type='diag', init='kmeans', max_iter=12" in text.replace("backend='native', ", "")
