@@ -1,4 +1,4 @@
-"""The command line: `dpmmwrap COMMAND`. Each command lives in the module of its name, as `command`."""
+"""The command line: `dpmmwrap COMMAND`. Each command is the `command` of the module of its name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from dpmmwrap import __version__
 
-# The one-line helps stand here, so that `dpmmwrap --help` imports none of the commands.
+# With their help in a line, so that `dpmmwrap --help` imports none of the commands.
 COMMANDS = {
     "fit": "Cluster a file of points.",
     "predict": "Label new points with a fitted model.",
@@ -29,7 +29,7 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name, and imports the module of one when it runs or shows its help."""
+    """Imports the module of a command only when it runs or shows its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
 
 
 def show_versions(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
-    """The versions that a bug report should name, without importing the packages."""
+    """Show the versions that a bug report should name, without importing the packages."""
     if not asked or ctx.resilient_parsing:
         return
     from dpmmwrap.cli.versions import versions
@@ -77,13 +77,12 @@ def cli(traceback: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command and leave with its exit code: 0 done, 2 bad use or bad input, 130 interrupted."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(run(arguments))
+    """Run a command and exit with its code: 0 done, 2 bad use or bad input, 130 interrupted."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line; its exit code. Every expected problem becomes one sentence on stderr."""
+    """Run a command line and return its exit code. Every expected problem becomes one sentence on stderr."""
     try:
         code = cli.main(arguments, prog_name="dpmmwrap", standalone_mode=False)
         return code if isinstance(code, int) else DONE
@@ -95,7 +94,7 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return complain(usage_sentence(error), error.exit_code)
     except BrokenPipeError:
-        # The reader of the pipe has closed it (`| head`). Python would complain again when it flushes stdout.
+        # The reader has closed the pipe (`| head`). Python would complain again when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     # Parameters are checked where they are used, and those checks raise ValueError (InputError is one).
@@ -103,13 +102,13 @@ def run(arguments: list[str]) -> int:
         return complain(str(error), BAD_INPUT, arguments)
     except MemoryError as error:
         return complain(f"out of memory: {error}", FAILED, arguments)
-    # Failures of Julia or the network: not the user's fault, but a traceback would not help.
+    # For failures of Julia or the network, a traceback would not help.
     except RuntimeError as error:
         return complain(f"{error} (dpmmwrap --traceback … shows where)", exit_code(error), arguments)
 
 
 def exit_code(error: RuntimeError) -> int:
-    """The user can mend what Julia refuses or cannot find, like bad input."""
+    """The user can fix what Julia refuses or cannot find, like bad input."""
     from dpmmwrap.backends.julia import JuliaError
 
     return BAD_INPUT if isinstance(error, JuliaError) else FAILED
@@ -124,7 +123,7 @@ def usage_sentence(error: click.ClickException) -> str:
 
 
 def complain(message: str, code: int, arguments: Sequence[str] = ()) -> int:
-    """Say what went wrong on stderr: one line, after the traceback if --traceback was given."""
+    """Print one line about a problem on stderr, after the traceback if --traceback was given."""
     if "--traceback" in arguments:
         traceback.print_exc()
     click.echo(f"dpmmwrap: {' '.join(message.split())}", err=True)

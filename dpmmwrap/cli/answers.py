@@ -1,9 +1,7 @@
-"""Tables of labels: each row's name or number, its cluster, its probability, whether it is an outlier."""
+"""Tables of labels and probabilities, with the rows' names or numbers."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from dpmmwrap.mixture import Assignment
 
 CHUNK_ROWS = 1 << 16
-"""Rows that are labelled at once: neither the data nor the probabilities need to fit into memory."""
+"""Rows that are labelled at once, so that neither data nor probabilities must fit into memory."""
 
 
 class RowNames(NamedTuple):
@@ -49,13 +47,15 @@ def write_assignments(
     groups: Any = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """A line for each row, in order, with its group and the columns of the data if they are given.
+    """A line for each row, with its group and the columns of the data if they are given.
 
-    A row without a probability has no cluster and is not an outlier.
+    A row without a probability has no cluster, and is not an outlier.
     """
+    from dpmmwrap.files import csv_text
+
     taken = [*rows.columns, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
     beside = [f"data_{name}" if name in taken else name for name in data or ()]
-    write_lines(file, [[*taken, *beside]])
+    file.write(csv_text([[*taken, *beside]]))
     begin = 0
     for labels, probabilities in answers:
         end = begin + len(labels)
@@ -66,7 +66,7 @@ def write_assignments(
         columns.append(((labels < 0) & known).astype(int))
         columns += [column[begin:end].tolist() for column in (data or {}).values()]
         names = rows.lines(begin, end)
-        write_lines(file, ((*name, *rest) for name, rest in zip(names, zip(*columns, strict=True), strict=True)))
+        file.write(csv_text((*name, *rest) for name, rest in zip(names, zip(*columns, strict=True), strict=True)))
         begin = end
 
 
@@ -74,20 +74,16 @@ def write_probabilities(
     file: IO[bytes], rows: RowNames, answers: Iterable[np.ndarray[Any, Any]], n_clusters: int, outliers: bool
 ) -> None:
     """A line for each row: its probability in each cluster, and in the outlier component if there is one."""
+    from dpmmwrap.files import csv_text
+
     clusters = (f"cluster_{label}" for label in range(n_clusters))
-    write_lines(file, [[*rows.columns, *clusters, *(["outlier"] if outliers else [])]])
+    file.write(csv_text([[*rows.columns, *clusters, *(["outlier"] if outliers else [])]]))
     begin = 0
     for probabilities in answers:
         end = begin + len(probabilities)
         cells = ([f"{value:.6g}" for value in line] for line in probabilities.tolist())
-        write_lines(file, ([*name, *line] for name, line in zip(rows.lines(begin, end), cells, strict=True)))
+        file.write(csv_text([*name, *line] for name, line in zip(rows.lines(begin, end), cells, strict=True)))
         begin = end
-
-
-def write_lines(file: IO[bytes], lines: Iterable[Iterable[Any]]) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    file.write(text.getvalue().encode())
 
 
 def write_npy_pieces(file: IO[bytes], pieces: Iterable[np.ndarray[Any, Any]], rows: int) -> None:

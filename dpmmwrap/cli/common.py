@@ -28,9 +28,18 @@ def with_options(*options: Option) -> Option:
     return decorate
 
 
+def option(name: str, default: Any, text: str, *names: str, **settings: Any) -> Option:
+    """An option that shows its default."""
+    return click.option(name, *names, default=default, show_default=True, help=text, **settings)
+
+
 def word_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     """Words separated by commas."""
-    return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
+    return None if value is None else split_words(value)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def number_list(ctx: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
@@ -47,7 +56,7 @@ def column_list(ctx: click.Context, option: click.Parameter, value: str | None) 
 
 
 def word_or(kind: Callable[..., Any], *words: str) -> Callable[[click.Context, click.Parameter, str], Any]:
-    """A callback: one of these words, or a value of that kind."""
+    """A callback for one of these words or a value of a kind."""
     return lambda ctx, option, value: value if value in words else kind(value, option, ctx)
 
 
@@ -61,7 +70,7 @@ def say_note(sentence: str) -> None:
 
 
 def command_line(ctx: click.Context | None, without: Sequence[str]) -> str:
-    """The command that the user typed, without some parameters, which do not change the results."""
+    """The command that the user typed, without parameters that do not change the results."""
     if ctx is None:
         return ""
     typed = [
@@ -76,13 +85,13 @@ def command_line(ctx: click.Context | None, without: Sequence[str]) -> str:
 
 
 def typed_words(parameter: click.Parameter, value: Any) -> Iterator[str]:
-    """An argument or option as it would be typed."""
+    """An argument or option as the user would type it."""
     if isinstance(parameter, click.Argument):
         yield from map(str, value if isinstance(value, tuple) else [value])
     elif isinstance(value, bool):
         yield (parameter.opts if value else parameter.secondary_opts)[0]
     elif isinstance(value, dict):
-        # An option that may be given several times: a list of words by each name.
+        # An option that may be given several times, with a list of words for each name.
         for name, parts in value.items():
             yield from (parameter.opts[0], f"{name}={','.join(parts)}")
     else:

@@ -1,4 +1,4 @@
-"""Options of all commands that read data: the format of files, columns and rows, transformations; standard input."""
+"""Options of all commands that read data: files, columns, rows, transformations; standard input."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def format_options(option: Callable[..., Option]) -> tuple[Option, ...]:
             help="The encoding of text files, such as utf-16, latin-1 or cp1252."),
         option("--sheet", metavar="NAME|NUMBER", show_default="the first", help="The sheet of an Excel file."),
         option("--missing", callback=word_list, default="", metavar="WORDS",
-            help="Further words for missing values, such as -999,unknown. Empty fields, NA and NaN always are missing; "
-            "? and - are, among numbers."),
+            help="Further words for missing values, such as -999,unknown. Empty fields, NA and NaN are always missing; "
+            "? and - are missing among numbers."),
     )
     # fmt: on
 
@@ -66,8 +66,7 @@ def format_of(options: dict[str, Any]) -> Format:
 
 
 def column_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
-    """Which columns of a file are features. `option` makes an option, perhaps for a section of the help; `written` does
-    for those about the format of the file."""
+    """Options about the columns. `option` makes an option, and `written` one about the format of files."""
     # fmt: off
     return (
         option("--columns", callback=column_list, metavar="COLS",
@@ -84,7 +83,7 @@ def skip_option(option: Callable[..., Option]) -> Option:
 
 
 def data_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
-    """The columns, their true labels, and what is done to the rows before the fit."""
+    """Options about the columns, true labels and transformations."""
     # fmt: off
     return (
         *column_options(option, written),
@@ -100,14 +99,14 @@ def data_options(option: Callable[..., Option], written: Callable[..., Option] |
 
 
 class TrueLabels(NamedTuple):
-    """Where the true labels are: in a column of the data, or in a separate file."""
+    """The source of the true labels: a column of the data, or a separate file."""
 
     column: str | None = None
     file: Path | None = None
 
 
 def true_labels(value: str | None, data: Path, format: Format) -> TrueLabels:
-    """A column of the data if there is one of that name, else a file if it looks like one."""
+    """A column of the data if it has that name, else a file if it looks like one."""
     from dpmmwrap.files import read_names
     from dpmmwrap.files.labels import LABEL_FILES
     from dpmmwrap.files.paths import ending
@@ -127,7 +126,7 @@ def selection_of(options: dict[str, Any], labels: str | None = None) -> Selectio
 
 
 def column_of_text(options: dict[str, Any], column: str) -> Any:
-    """A column of the files that is no feature, as text."""
+    """A column of the files that is not a feature, as text."""
     from dpmmwrap.files import files_of, find_columns, read_as_text
 
     files = files_of(options["data"])
@@ -145,11 +144,11 @@ def left_out_note(rows: int) -> str:
 
 CALLED = "standard input"
 KINDS = ((b"\x93NUMPY", ".npy"), (b"PAR1", ".parquet"), (b"ARROW1", ".feather"), (b"\x1f\x8b", ".csv.gz"))
-"""The first bytes of files; all others are text."""
+"""The first bytes of files; files that begin differently are text."""
 
 
 def piped(ctx: click.Context, paths: Sequence[Path]) -> tuple[Path, ...]:
-    """The paths, with `-` replaced by a temporary file that holds standard input."""
+    """The paths, with `-` replaced by a temporary file of standard input."""
     if not any(str(path) == "-" for path in paths):
         return tuple(paths)
     content = sys.stdin.buffer.read()
@@ -173,7 +172,7 @@ def is_piped(path: Path) -> bool:
 
 @contextlib.contextmanager
 def by_its_name(paths: Sequence[Path]) -> Iterator[None]:
-    """Let messages about standard input say so, instead of naming the temporary file."""
+    """Let error messages name standard input instead of its temporary file."""
     from dpmmwrap.files import InputError
 
     try:
@@ -186,5 +185,5 @@ def by_its_name(paths: Sequence[Path]) -> Iterator[None]:
 
 
 def called(source: str, paths: Sequence[Path]) -> str:
-    """Where the points came from, for people."""
+    """The source of the points, in words."""
     return next((source.replace(str(path), CALLED) for path in paths if is_piped(path)), source)

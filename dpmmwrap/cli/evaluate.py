@@ -1,4 +1,4 @@
-"""`dpmmwrap evaluate`: repeat the experiments and compare with other methods, over a folder of data sets, too."""
+"""`dpmmwrap evaluate`: repeat the experiments and compare with other methods, also over folders of data sets."""
 
 from __future__ import annotations
 
@@ -7,27 +7,19 @@ from typing import Any
 
 import click
 
-from dpmmwrap.cli.common import A_PATH, POSITIVE, word_list
-from dpmmwrap.cli.experiments import (
-    carry_out,
-    data,
-    methods_option,
-    out_option,
-    run_options,
-    synthetic,
-    typed,
-)
+from dpmmwrap.cli.common import A_PATH, POSITIVE, option, split_words, word_list
+from dpmmwrap.cli.experiments import carry_out, data, methods_option, out_option, run_options, synthetic, typed
 from dpmmwrap.cli.paper import paper
 
 HELP = """
 \b
 Methods: DPMM, EM-GMM and K-means (which know the number of classes), DPGMM (scikit-learn's, with
-its own prior), GMM-BIC, K-means-silhouette, HDBSCAN; these are the default. And DPMM with one
-setting changed:
+its own prior), GMM-BIC, K-means-silhouette, HDBSCAN; these are the default. Also DPMM with one
+different setting:
   families         DPMM-full, DPMM-diag, DPMM-spherical, DPMM-multinomial (for counts)
   starts           DPMM-random, DPMM-kmeans, DPMM-splitnet
   first-clusters   DPMM-from-one, DPMM-from-many, DPMM-from-truth
-  rivals, all      all that are not ours; everything
+  rivals, all      the methods other than DPMM; all methods
 The words on the left stand for those on the right.
 \b
 A set is a .npz with X and y, or with the arrays of a sparse matrix of counts and y. Points whose
@@ -49,14 +41,13 @@ Examples:
 
 
 def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """NAME=PATTERN,PATTERN as the patterns of each name."""
+    """The patterns of each name, from NAME=PATTERN,PATTERN."""
     groups = {}
     for word in value:
         name, sign, patterns = word.partition("=")
-        chosen = tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
-        if not (name.strip() and sign and chosen):
+        groups[name.strip()] = split_words(patterns)
+        if not (name.strip() and sign and groups[name.strip()]):
             raise click.BadParameter(f"{word!r} should be NAME=PATTERN,…", ctx, option)
-        groups[name.strip()] = chosen
     return groups
 
 
@@ -64,14 +55,13 @@ def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ..
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True)
 @methods_option
 @click.option("--sets", callback=word_list, metavar="PATTERN,…", help="Only sets whose names match, such as 'sipu_*'.")
-@click.option(
+@option(
     "--max-points",
+    10_000,
+    "Larger sets are reduced to a random sample of this size, the same for all methods.",
     type=click.IntRange(min=2),
-    default=10_000,
-    show_default=True,
-    help="Larger sets are reduced to a random sample of this size, the same for all methods.",
 )
-@click.option("--seeds", type=POSITIVE, default=3, show_default=True, help="Runs of each method on each set.")
+@option("--seeds", 3, "Runs of each method on each set.", type=POSITIVE)
 @click.option(
     "--group",
     "groups",
@@ -80,9 +70,7 @@ def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ..
     metavar="NAME=PATTERN,…",
     help="Sets that form a battery, whatever their names. May be given several times.",
 )
-@click.option(
-    "--upper-bound", type=POSITIVE, default=50, show_default=True, help="Clusters that scikit-learn's DPGMM may use."
-)
+@option("--upper-bound", 50, "Clusters that scikit-learn's DPGMM may use.", type=POSITIVE)
 @run_options
 @out_option("evaluation-battery")
 @click.pass_context
@@ -96,13 +84,11 @@ def battery(ctx: click.Context, /, **options: Any) -> int:
     from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.sets import find_sets, read_published
 
-    folders = options["folders"]
-    settings = FitSettings(upper_bound=options["upper_bound"])
-    choice = Comparison(
-        options["methods"], settings, options["seeds"], options["seed"], in_processes=options["jobs"] > 1
-    )
-    battery_sets = find_sets(folders, options["sets"] or (), options["max_points"])
-    plan, published = plan_battery(choice, battery_sets), read_published(folders)
+    folders, settings = options["folders"], FitSettings(upper_bound=options["upper_bound"])
+    processes = options["jobs"] > 1
+    choice = Comparison(options["methods"], settings, options["seeds"], options["seed"], in_processes=processes)
+    plan = plan_battery(choice, find_sets(folders, options["sets"] or (), options["max_points"]))
+    published = read_published(folders)
 
     def write(store: Any) -> None:
         from dpmmwrap.describe.report.sections import text_table
@@ -133,8 +119,8 @@ for experiment in (paper, synthetic, data, battery):
 
 
 @command.command("splits", epilog=EXAMPLES)
-@click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
-@click.option("--sets", type=POSITIVE, default=80, show_default=True, help="Test sets of each level.")
+@option("--dim", 2, "Features of a point.", type=POSITIVE)
+@option("--sets", 80, "Test sets of each level.", type=POSITIVE)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--weights", type=A_PATH, help="Weights of a SplitNet other than the shipped one.")
 @click.option("--parts", is_flag=True, help="Also SplitNet's start with each of its parts left out in turn.")
@@ -143,21 +129,18 @@ for experiment in (paper, synthetic, data, battery):
 def splits(
     ctx: click.Context, dim: int, sets: int, seed: int, weights: Path | None, parts: bool, out: Path | None
 ) -> None:
-    """How well each start splits the paper's easy, medium and hard test sets.
+    """Compare how well each start splits the paper's easy, medium and hard test sets.
 
-    ARI against the truth, the share of splits with a positive log Hastings ratio, milliseconds per split.
+    The measures are ARI, the share of splits with a positive log Hastings ratio, and milliseconds per split.
     """
     from dpmmwrap.describe.report.sections import markdown_table
-    from dpmmwrap.evaluation.splits import compare_splits, levels_table
+    from dpmmwrap.evaluation.splits import compare_splits, levels_table, write_splits
+    from dpmmwrap.files import prepare_folder
 
     if out is not None:
-        from dpmmwrap.files import prepare_folder
-
         prepare_folder(out, needed=5_000_000)
     results = compare_splits(dim, sets=sets, seed=seed, weights=weights, parts=parts)
     click.echo(markdown_table(levels_table(results, f"D = {dim}")))
     if out is not None:
-        from dpmmwrap.evaluation.splits import write_splits
-
         write_splits(out, results, dim, sets, seed, weights, typed(ctx))
         click.echo(f"Written to {out}: results.csv, report.html, report.md and a figure")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpmmwrap.cli import INTERRUPTED
 from dpmmwrap.cli.common import (
     A_PATH,
     ABOVE_ZERO,
@@ -21,6 +22,7 @@ from dpmmwrap.cli.common import (
     command_line,
     many_or_number,
     number_list,
+    option,
     say_note,
     with_options,
     word_list,
@@ -37,9 +39,8 @@ if TYPE_CHECKING:
     from dpmmwrap.evaluation.store import Store
 
 RATIOS = ("auto", "jain-neal", "reference")
-INTERRUPTED = 130
 ROOM = 50_000_000
-"""Bytes that a folder may need."""
+"""The bytes that a folder may need."""
 
 METHODS_HELP = """
 \b
@@ -65,15 +66,6 @@ Examples:
   dpmmwrap evaluate data t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz --compare-with MNIST
   dpmmwrap evaluate data fashion-mnist
 """
-
-
-def numbers_option(name: str, default: str, text: str) -> Option:
-    return click.option(name, callback=number_list, default=default, show_default=True, metavar="N,N,…", help=text)
-
-
-def option(name: str, default: Any, text: str, **settings: Any) -> Option:
-    """An option that shows its default."""
-    return click.option(name, default=default, show_default=True, help=text, **settings)
 
 
 def ratio_option(default: str) -> Option:
@@ -135,15 +127,14 @@ def typed(ctx: click.Context) -> str:
 
 
 @click.command("synthetic", epilog=METHODS_HELP + SYNTHETIC)
-@click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
-@numbers_option("--clusters", "10,20,40", "True clusters of the data sets.")
+@option("--dim", 2, "Features of a point.", type=POSITIVE)
+@option("--clusters", "10,20,40", "True clusters of the data sets.", callback=number_list, metavar="N,N,…")
 @mixtures
-@click.option(
+@option(
     "--qualitative-runs",
+    10,
+    "Runs of each start on the first data set, plotted by iteration.",
     type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Runs of each start on the first data set, plotted by iteration.",
 )
 @common
 @out_option("evaluation-synthetic")
@@ -167,7 +158,7 @@ def synthetic(ctx: click.Context, /, **options: Any) -> int:
     metavar="COLS",
     help="Categorical columns, by names or by numbers from 1: each level becomes a column of zeros and ones.",
 )
-@click.option("--runs", type=POSITIVE, default=10, show_default=True, help="Runs of each method.")
+@option("--runs", 10, "Runs of each method.", type=POSITIVE)
 @click.option("--name", help="The name of the data in the report.  [default: the file's name]")
 @click.option(
     "--compare-with",
@@ -182,8 +173,8 @@ def data(ctx: click.Context, /, **options: Any) -> int:
 
     FILE is one or several files that dpmmwrap fit reads; MNIST's idx files or Keras' .npz of images; or mnist or
     fashion-mnist, which are downloaded from openml.org. Images are projected on 20 principal components, unless --pca
-    says otherwise. K-means and DPGMM with its own prior get columns of variance one, but principal components as they
-    are.
+    says otherwise. K-means and DPGMM with its own prior get columns of variance one, except principal components, which
+    are not scaled.
     """
     from dpmmwrap.evaluation.experiments import plan_data
     from dpmmwrap.evaluation.report import report_data
@@ -201,7 +192,7 @@ def data(ctx: click.Context, /, **options: Any) -> int:
 
 
 def open_data(options: dict[str, Any], name: str) -> SourceFile:
-    """The points of files; errors say what to do about them."""
+    """The points of files; errors say what to do."""
     from dpmmwrap.evaluation.images import is_images
     from dpmmwrap.evaluation.sources import Reading, open_file
     from dpmmwrap.files import InputError, MissingValues, WordsInstead, files_of
@@ -262,7 +253,7 @@ def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) ->
 
 @contextlib.contextmanager
 def progress_bar(runs: int, done: int, *, shown: bool) -> Iterator[Callable[[Run, Outcome], None]]:
-    """Runs done and time left: a live bar on a terminal, else a line for each run, for logs."""
+    """Runs done and time left: a live bar on a terminal, else a line for each run."""
     numbers = itertools.count(done + 1)
     if not shown:
         yield lambda run, outcome: None
@@ -280,9 +271,8 @@ def progress_bar(runs: int, done: int, *, shown: bool) -> Iterator[Callable[[Run
 
 
 def describe(run: Run, outcome: Outcome) -> str:
-    """The run that has just ended, in a few words."""
+    """A finished run in a few words."""
     measures = outcome.measures
-    # One of many sets.
     where = f" on {run.source.identity()['data']}" if run.experiment == "battery" else ""
     if measures["problem"]:
         return f"{run.method}{where} gave up: {measures['problem']}"

@@ -1,4 +1,4 @@
-"""The family of a fit, what it can read, and options that contradict each other."""
+"""The family of a fit, its files, and options that contradict each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE_OPTIONS = ("columns", "drop", "id_column", "labels", "sample_weight", "know
 
 
 def settle(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Determine the family, and refuse options that contradict each other, before anything is read."""
+    """Determine the family and refuse contradictory options, before anything is read."""
     for name, wanted in (("categorical", family_for(mixes=True)), ("exposure", family_for(exposure=True))):
         if options[name] is not None and options["family"] not in (None, wanted.name):
             raise click.UsageError(f"--{name} is for --family {wanted.name}, not {options['family']}.", ctx)
@@ -44,7 +44,7 @@ def problems(options: dict[str, Any]) -> Iterator[str]:
     if options["example"] == bool(options["data"]):
         yield "Expected either a file of points or --example."
     if options["example"] and family.input != "numbers":
-        yield f"--example is of points in the plane, not for --family {name}."
+        yield f"--example has points in the plane, and is not for --family {name}."
     if options["example"] and any(options[option] for option in FILE_OPTIONS):
         yield "Options that name columns, such as --columns and --id, are for files, not for --example."
     if options["with_data"] and options["example"]:
@@ -58,7 +58,7 @@ def problems(options: dict[str, Any]) -> Iterator[str]:
         if options[option] and family.input != "numbers":
             yield f"--{option} is for --family gaussian, not {name}."
     if options["device"].startswith("cuda") and not with_network(options):
-        yield "--device cuda is for the network, and without --init splitnet there is none: leave it out."
+        yield "--device cuda is for the network, which needs --init splitnet: leave it out."
     if init == "splitnet" and not family.network:
         yield f"--init splitnet is for --family gaussian; for {name} use kmeans."
     if options["weights"] is not None and not family.network:
@@ -79,7 +79,7 @@ def problems(options: dict[str, Any]) -> Iterator[str]:
     if julia and not family.julia:
         yield f"Julia's sampler is for --family {families_with('julia')}, not {name}."
     if julia and options["covariance"] not in ("auto", *family.julia):
-        yield f"Julia's sampler has full covariances only, not --covariance {options['covariance']}."
+        yield f"Julia's sampler has only full covariances, not --covariance {options['covariance']}."
 
 
 def problems_of_model(options: dict[str, Any], family: Family) -> Iterator[str]:
@@ -88,7 +88,7 @@ def problems_of_model(options: dict[str, Any], family: Family) -> Iterator[str]:
     full = family.reference and covariance in ("auto", family.kinds[0])
     projects = family.reference and covariance in ("auto", *family.kinds[:2]) and prior == "data"
     learned = prior == "data" and family.learned
-    # Tables have diagonal covariances, which may be stated.
+    # Tables have diagonal covariances, so --covariance diag is allowed.
     if covariance not in family.covariance_types:
         yield f"--covariance {covariance} is for --family gaussian, not {family.name}."
     if isinstance(options["subspace"], int) and not projects:
@@ -115,19 +115,19 @@ def uses_julia(options: dict[str, Any]) -> bool:
 
 
 def with_network(options: dict[str, Any]) -> bool:
-    """Whether a network may divide new clusters: by name, or by "auto"."""
+    """Whether a network may divide new clusters, by name or by "auto"."""
     if options["init"] == "auto" and options["weights"] is None:
         return options["acceptance_ratio"] in ("reference", "printed") or options["backend"] == "julia"
     return options["init"] == "splitnet" or options["weights"] is not None
 
 
 def kind_of_file(options: dict[str, Any]) -> Kind:
-    """What the files of a family hold. Exposures need not be whole numbers."""
+    """The contents of the files. Exposures need not be whole numbers."""
     return "numbers" if options["exposure"] is not None else family_named(options["family"]).input
 
 
 def why_no_gaps(options: dict[str, Any]) -> str:
-    """Advice about missing values for fits that allow none; empty if they are allowed."""
+    """Advice for fits that allow no missing values; empty for others."""
     family = family_named(options["family"])
     leaving_out = "--skip-missing, which leaves out rows with missing values"
     if family.mixes:
@@ -153,7 +153,7 @@ def way_out(error: InputError, options: dict[str, Any]) -> str:
 
 
 def way_without_words(error: WordsInstead, family: str) -> str:
-    """Advice about columns of words: they are categories, or they name the rows."""
+    """Advice about columns of words, which are categories or names of rows."""
     from dpmmwrap.files.problems import as_option
 
     categories = [name for name in error.columns if name not in error.distinct]
@@ -167,7 +167,7 @@ def way_without_words(error: WordsInstead, family: str) -> str:
 
 
 def as_options(sentence: str) -> str:
-    """A note of the estimator with options: --covariance diag instead of covariance_type='diag'."""
+    """A note of the estimator, with options such as --covariance diag instead of covariance_type='diag'."""
     from dpmmwrap.files.problems import as_option
 
     def option(match: re.Match[str]) -> str:

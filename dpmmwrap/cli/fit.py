@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli import update
+from dpmmwrap.cli import DONE, FAILED, INTERRUPTED, update
 from dpmmwrap.cli.common import A_PATH, say_note
 from dpmmwrap.cli.data_options import by_its_name, called, column_of_text, format_of, piped, selection_of, true_labels
-from dpmmwrap.cli.families import as_options, kind_of_file, settle, way_out, why_no_gaps, with_network
+from dpmmwrap.cli.families import as_options, kind_of_file, settle, way_out, why_no_gaps
 from dpmmwrap.cli.fit_options import (
-    BACKEND_OPTIONS,
     EXAMPLES,
-    JULIA_OPTIONS,
-    NATIVE_OPTIONS,
     NO_LOSS,
     SectionedCommand,
     all_options,
-    backend_name,
     check_backend,
     check_dask,
     check_draws,
 )
+from dpmmwrap.cli.parameters import parameters
 from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
 from dpmmwrap.cli.update import check_update
 
@@ -36,12 +33,10 @@ if TYPE_CHECKING:
     from dpmmwrap.model.preparation import Preparation
     from dpmmwrap.numerics.arrays import IntArray
 
-SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "partition_prior")
-"""Options that the estimator calls by the same names."""
 BYTES = 64
-"""The size of what is written for each point: its label, group and confidence, and its line of labels.csv."""
+"""The bytes that are written for each point: its label, group and confidence, and its line of labels.csv."""
 BESIDE = ("known", "together", "time_column")
-"""Options that name columns which are no features."""
+"""Options that name columns which are not features."""
 
 
 @click.command("fit", cls=SectionedCommand, epilog=EXAMPLES)
@@ -59,8 +54,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     With --backend dask, DATA is on storage that all workers see: .npy, a folder or pattern of .npy or .parquet, or
     zarr.
     """
-    from dpmmwrap.cli import DONE, FAILED, INTERRUPTED
-
     check_update(ctx, options)
     if options["update"] is not None:
         options["data"] = piped(ctx, options["data"])
@@ -70,7 +63,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     check_draws(ctx, options)
     check_dask(ctx, options)
     check_backend(ctx, options)
-    with cluster_of(options):
+    with connection(options):
         with by_its_name(options["data"]):
             task = read(options)
         check_writable_outputs(options, len(task.data), task.data.dim)
@@ -82,8 +75,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     return INTERRUPTED if fitted.model.interrupted_ else DONE
 
 
-def cluster_of(options: dict[str, Any]) -> AbstractContextManager[Any]:
-    """A connection to Dask for the duration of the fit."""
+def connection(options: dict[str, Any]) -> AbstractContextManager[Any]:
+    """A connection to Dask, if the fit needs one."""
     if options["backend"] != "dask":
         return nullcontext()
     from dpmmwrap.backends.dask.client import connected
@@ -113,7 +106,7 @@ class Task(NamedTuple):
     known: Any = None
     """Known clusters as text, empty where nothing is known."""
     together: Any = None
-    """What rows that share a cluster have in common, as text."""
+    """The values that are equal for rows of the same cluster, as text."""
 
 
 def read(options: dict[str, Any]) -> Task:
@@ -121,10 +114,7 @@ def read(options: dict[str, Any]) -> Task:
     from dpmmwrap.cli.priors import check_dimensions, make_prior
 
     prior = make_prior(options["prior"], options["family"], options["covariance"])
-    if options["backend"] == "dask":
-        task = read_lazily(options, prior)
-    else:
-        task = read_points(options, prior)
+    task = read_lazily(options, prior) if options["backend"] == "dask" else read_points(options, prior)
     if options["skip_missing"]:
         task = skip_missing(task)
     check_truth(task)
@@ -160,9 +150,9 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     labels = true_labels(options["labels"], files[0], format_of(options))
     gaps = options["skip_missing"] or not why_no_gaps(options)
     kind, words = kind_of_file(options), options["categorical"] or ()
+    beside = {name: options[name] for name in BESIDE if options[name] is not None}
+    drop = (*(options["drop"] or ()), *beside.values())
     try:
-        beside = {name: options[name] for name in BESIDE if options[name] is not None}
-        drop = (*(options["drop"] or ()), *beside.values())
         wanted = with_weights(selection_of(options | {"drop": drop}, labels.column), options["sample_weight"])
         data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=wanted)
     except InputError as error:
@@ -219,7 +209,7 @@ def skip_missing(task: Task) -> Task:
 
 
 def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
-    """Refuse folders and files that cannot be written to before the fit, not after it."""
+    """Before the fit, refuse folders and files that cannot be written to."""
     from dpmmwrap.files import check_writable, prepare_folder
     from dpmmwrap.sampler.draws import labels_file
     from dpmmwrap.sampler.settings import chain_count
@@ -227,7 +217,7 @@ def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
     chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["loss"] != NO_LOSS
     drawn = 4 * n * chains * options["draws"] if kept else 0
     if options["out"] is not None:
-        # And some room for the rest.
+        # With some room for the rest.
         prepare_folder(options["out"], needed=BYTES * n + drawn + 2_000_000)
     if options["checkpoint"] is not None and options["backend"] == "dask":
         prepare_folder(options["checkpoint"], needed=10 * n * chains)
@@ -237,13 +227,13 @@ def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
 
 
 def fit(task: Task, options: dict[str, Any]) -> FitResult:
-    """Fit the model; the result has the time that it took and all notes."""
+    """Fit the model; the result has its time and all notes."""
     from dpmmwrap.cli.progress import heard_warnings, plan_of, progress_line
     from dpmmwrap.cli.results import FitResult
     from dpmmwrap.estimator import DPMM
 
     model = DPMM(**parameters(options, task))
-    # Points are an array here; notes should still use the file's column names.
+    # Points are an array here, but notes should use the file's column names.
     model._called = task.data.names
     start = time.perf_counter()
     with (
@@ -272,12 +262,12 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
             sensitivity = model.sensitivity()
         except KeyboardInterrupt:
             # The fit itself is kept.
-            notes["the look at other priors (--sensitivity) was interrupted"] = None
+            notes["--sensitivity was interrupted"] = None
     return FitResult(model, seconds, tuple(in_options(note) for note in notes), groups, sensitivity, names)
 
 
 def with_known_names(columns: dict[str, Any] | None, fitted: FitResult) -> dict[str, Any] | None:
-    """With the name of each row's cluster, where that is known."""
+    """The columns, with the name of each row's cluster if that is known."""
     import numpy as np
 
     names, model = fitted.known_names, fitted.model
@@ -289,7 +279,7 @@ def with_known_names(columns: dict[str, Any] | None, fitted: FitResult) -> dict[
 
 
 def numbered_known(words: Any) -> tuple[tuple[str, ...], Any]:
-    """The names of known clusters, and the number of each row's, -1 where nothing is known."""
+    """The names of known clusters, and their numbers by row, -1 where the cluster is unknown."""
     import numpy as np
 
     from dpmmwrap.files import InputError
@@ -312,76 +302,11 @@ def in_options(note: str) -> str:
     return as_options(note)
 
 
-def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
-    """The parameters of the estimator; those that were not given keep its defaults."""
-    given = {
-        "alpha": options["alpha"],
-        "backend": make_backend(options),
-        "covariance_type": options["covariance"],
-        "family": options["family"],
-        "init": make_start(options),
-        "max_iter": options["iterations"],
-        "n_chains": options["chains"],
-        "n_draws": options["draws"],
-        "prior": with_numbers(task.prior, options),
-        "random_state": options["seed"],
-        "subspace": options["subspace"],
-        "tails": options["tails"],
-    }
-    given |= {name: options[name] for name in SAME_NAME if options[name] is not None}
-    if options["loss"] == NO_LOSS:
-        given["loss"] = None
-    if options["alpha_prior"] != (1.0, 1.0):
-        from dpmmwrap.partitions import DirichletProcess
-
-        given |= {"alpha": "auto", "partition_prior": DirichletProcess(options["alpha"], options["alpha_prior"])}
-    if options["categorical"] is not None:
-        from dpmmwrap.files import find_columns
-
-        given["categorical"] = list(find_columns(options["categorical"], tuple(task.data.X), task.source))
-    if options["exposure"] is not None:
-        from dpmmwrap.files import find_columns
-
-        names = task.data.names or tuple(str(index + 1) for index in range(task.data.dim))
-        (given["exposure"],) = (names.index(name) for name in find_columns([options["exposure"]], names, task.source))
-    return given
-
-
-def with_numbers(prior: Any, options: dict[str, Any]) -> Any:
-    """The prior, with hyperparameters that were given for the default one."""
-    numbers = {name: options[f"prior_{name}"] for name in ("kappa", "width", "strength")}
-    if all(number == "auto" for number in numbers.values()):
-        return prior
-    from dpmmwrap.model.data_prior import DataPrior
-
-    return DataPrior(**numbers)
-
-
-def make_backend(options: dict[str, Any]) -> Any:
-    """The backend with its settings, or its name if there are none."""
-    from dpmmwrap.backends import BY_NAME
-
-    names = {"acceptance_ratio": "ratio"} | {name: name for name in (*BACKEND_OPTIONS, *NATIVE_OPTIONS, *JULIA_OPTIONS)}
-    given = {name: options[option] for option, name in names.items() if options[option] is not None}
-    name = backend_name(options)
-    kind = BY_NAME[name]
-    made = kind(**{field: value for field, value in given.items() if field in kind.__dataclass_fields__})
-    return name if made == kind() else made
-
-
-def make_start(options: dict[str, Any]) -> Any:
-    """The start of subclusters, with the settings of the network if it uses one."""
-    device = options["device"]
-    if options["weights"] is None and (device == "auto" or not with_network(options)):
-        return options["init"]
-    from dpmmwrap.starts import make_initializer
-
-    return make_initializer("splitnet", weights=options["weights"], device=device)
-
-
 def finish(fitted: FitResult, task: Task, options: dict[str, Any]) -> list[str]:
-    """Show the result, then write it: should the disk be full by now, the numbers are not lost. Nor are the files if
-    whoever reads the numbers has left (`| head`). Files to look at that could not be made are given back."""
+    """Show the result, then write it; returns the plots and pages that could not be drawn.
+
+    Each is done even if the other fails: the disk may be full, or the reader of a pipe may have left (`| head`).
+    """
     from dpmmwrap.cli import fit_table, results
 
     summary, failed = results.summarise(fitted, task), list[str]()

@@ -1,4 +1,4 @@
-"""The options of `dpmmwrap fit`, in the sections of its help, and which of them contradict each other."""
+"""The options of `dpmmwrap fit` in the sections of its help, and checks of those for backends and draws."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Examples:
 
 
 class SectionOption(click.Option):
-    """An option that knows its section of the help."""
+    """An option in a section of the help."""
 
     def __init__(self, *arguments: Any, section: str, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -55,7 +55,7 @@ class SectionOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help has sections, in the order of its options; --help itself is in the last one."""
+    """A command whose help has sections in the order of its options; --help is in the last one."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -69,7 +69,7 @@ class SectionedCommand(click.Command):
 
 
 def section(title: str) -> Callable[..., Callable[[Any], Any]]:
-    """As `click.option`, for a section of the help."""
+    """`click.option` for a section of the help."""
     return partial(click.option, cls=SectionOption, section=title)
 
 
@@ -113,25 +113,25 @@ OPTIONS: tuple[Option, ...] = (
         "which the proportions matter, dense or sparse. poisson: event counts. mixed: a table of numbers and "
         "categories."),
     model("--covariance", type=click.Choice(COVARIANCE_TYPES), default="auto", show_default=True,
-        help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the "
-        "data most probable."),
+        help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: the shape under "
+        "which the data are most probable."),
     model("--tails", type=click.Choice(TAILS), default=TAILS[0], show_default=True,
-        help="student: a cluster is a Student's t of learned degrees of freedom, so that points far out need no "
-        "clusters of their own. auto: whichever makes the data most probable."),
+        help="student: clusters have Student's t distributions with learned degrees of freedom, so that distant points "
+        "do not need separate clusters. auto: whichever makes the data more probable."),
     model("--subspace", callback=subspace_size, metavar="auto|none|N", default="auto", show_default=True,
-        help="Clusters differ only in a subspace of N dimensions; for embeddings with hundreds of columns. auto: a "
-        "subspace beyond 30 columns, if one makes the data more probable."),
+        help="Clusters differ only in a subspace of N dimensions; for embeddings with hundreds of columns. auto: with "
+        "more than 30 columns, a subspace if it makes the data more probable."),
     model("--categorical", callback=column_list, metavar="COLS",
         help="The categorical columns; implies --family mixed. By default those that hold words, or whole numbers "
         "with few different values."),
     model("--exposure", metavar="COL",
-        help="The column that says for how long, or among how many, the events of a row were counted; implies "
+        help="The column with the time, or the number of cases, over which the events of a row were counted; implies "
         "--family poisson."),
     model("--sample-weight", metavar="COL",
-        help="The column that says how many equal rows each row stands for; it is not a feature."),
+        help="The column with the number of equal rows that each row represents; it is not a feature."),
     model("--known", metavar="COL",
-        help="The column of known clusters, empty where nothing is known: such rows stay together, and apart from "
-        "those of others. It is not a feature; labels.csv says which clusters these are."),
+        help="The column of known clusters, empty where the cluster is unknown. Rows of a known cluster stay together, "
+        "and apart from those of the others. It is not a feature; labels.csv names these clusters."),
     model("--together", metavar="COL",
         help="Rows with the same value in this column, such as a patient's, share a cluster; it is not a feature."),
     model("--prior", default="data", show_default=True, metavar="data|reference|FILE",
@@ -139,18 +139,18 @@ OPTIONS: tuple[Option, ...] = (
         ".npz with mean, mean_strength, scale and degrees_of_freedom (multinomial: concentration; poisson: shape, rate "
         "and exposure, the number of its column from 0, or -1)."),
     model("--prior-width", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="How wide the default prior expects clusters to be, as a share of each feature's variance. Less gives "
-        "more clusters. auto: learned from the data."),
+        help="How wide the default prior expects clusters to be, as a share of each feature's variance. Smaller values "
+        "give more clusters. auto: learned from the data."),
     model("--prior-strength", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="How sure the prior is of this width, in degrees of freedom. auto: learned from the data."),
+        help="How certain the prior is of this width, in degrees of freedom. auto: learned from the data."),
     model("--prior-kappa", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="The variance within a cluster, divided by the variance of the clusters' means. Less expects clusters "
-        "farther apart. auto: learned from the data."),
+        help="The variance within a cluster, divided by the variance of the clusters' means. Smaller values expect "
+        "clusters farther apart. auto: learned from the data."),
     model("--sensitivity", is_flag=True,
         help="Also show how many clusters short chains find if the prior's width, kappa or concentration is a "
         "quarter, half, twice or four times as large, and how many the prior alone expects."),
     model("--alpha", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="Concentration: more gives more clusters. auto: learned from the data."),
+        help="Concentration: larger values give more clusters. auto: learned from the data."),
     model("--alpha-prior", callback=shape_and_rate, metavar="SHAPE,RATE", default="1,1", show_default=True,
         help="Shape and rate of the Gamma prior under which the concentration is learned."),
     model("--partition-prior", metavar="PRIOR", default="dirichlet", show_default=True,
@@ -163,14 +163,14 @@ OPTIONS: tuple[Option, ...] = (
         help="Add the rows of DATA to this model, a model.npz or its folder, and write the new one to --out DIR, which "
         "may be the same folder. Clusters keep their ids."),
     updates("--window", type=click.IntRange(min=0), metavar="N", show_default="5000",
-        help="The last N rows stay free: later rows can still change their clusters. In a first fit: keep them, and "
-        "finer pieces of the clusters, for what follows."),
+        help="The clusters of the last N rows can still change with later rows. In a first fit: keep these rows, and "
+        "finer pieces of the clusters, for later updates."),
     updates("--forget", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", default=0.0, show_default=True,
-        help="The share of what is kept of earlier rows that is forgotten with each row, or each unit of --time."),
+        help="The share of the weight of earlier rows that is lost with each new row, or with each unit of --time."),
     updates("--time", "time_column", metavar="COL",
-        help="The column, by name, of times, which are numbers; from the first fit on."),
-    updates("--freeze", is_flag=True, help="Let no two clusters of the model merge: find what is new beside them."),
-    updates("--repeat", is_flag=True, help="Take a batch that the model has seen before again."),
+        help="The name of the column of times, which are numbers. It must be given from the first fit on."),
+    updates("--freeze", is_flag=True, help="Do not merge clusters of the model; only find new ones beside them."),
+    updates("--repeat", is_flag=True, help="Add a batch even if the model has seen it before."),
     search("--iterations", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,
         help="Length of the search. auto: until the log posterior stays flat, at most 500."),
     search("--init", type=click.Choice(INITS), default="auto", show_default=True,
@@ -179,24 +179,24 @@ OPTIONS: tuple[Option, ...] = (
     search("--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet."),
     search("--init-clusters", callback=many_or_number, metavar="auto|many|N", default="auto", show_default=True,
         help="The number of clusters to begin with. many: small ones, which then merge. auto: 1; many with the "
-        "reference's ratio, under which splits miss clusters that overlap."),
+        "reference's ratio, under which splits miss overlapping clusters."),
     search("--max-clusters", type=POSITIVE, metavar="N", help="The largest number of clusters."),
     search("--min-cluster-age", type=POSITIVE, metavar="N", help="Iterations before a new cluster may split or merge."),
     search("--acceptance-ratio", type=click.Choice(RATIOS), default="auto", show_default=True,
-        help="How splits and merges are accepted: by the whole Hastings ratio (auto, jain-neal), as the reference "
-        "package does, or as the paper prints it."),
+        help="How splits and merges are accepted: by the whole Hastings ratio (auto, jain-neal), as in the reference "
+        "package, or as printed in the paper."),
     search("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", default=0, show_default=True,
         help="The same seed gives the same labels and draws."),
     draws("--draws", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
         help="Draws of each chain after the search. With draws, the labels are the clustering that represents them "
-        "best, and the result says how sure it is."),
+        "best, and the result shows how certain it is."),
     draws("--chains", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,
-        help="Independent chains. Without draws the best one is the result; with draws they show whether the sampler "
-        "has converged. auto: 4 with draws, and for up to 10,000 points and a million numbers; else 1."),
+        help="Independent chains. Without draws, the best one is the result; with draws, they show whether the sampler "
+        "has converged. auto: 4 with draws, or for up to 10,000 points and a million numbers; else 1."),
     draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
     draws("--loss", type=click.Choice((*LOSSES, NO_LOSS)), show_default="vi",
         help="The loss that the labels minimise, on average over the draws: variation of information, or Binder's. It "
-        "needs the labels of all draws, 4 bytes for each point and draw; with none they are not kept, and the result "
+        "needs the labels of all draws, 4 bytes for each point and draw. With none, these are not kept, and the result "
         "is the best clustering of the search, without confidences."),
     running("--n-jobs", type=int, metavar="N",
         help="Threads; -1 for all cores. Several chains run side by side. The result does not depend on it."),
@@ -204,7 +204,7 @@ OPTIONS: tuple[Option, ...] = (
         help="Where the network runs. auto: cuda if there is a GPU."),
     running("--checkpoint", type=A_PATH, metavar="FILE",
         help="Save the chain here, and resume from this file if it exists. Further chains and the labels of draws have "
-        "files beside it. On Dask, a folder that all workers see."),
+        "files beside it. With Dask, a folder that all workers see."),
     running("--checkpoint-every", type=POSITIVE, metavar="N", help="Iterations or draws between two saves."),
     running("--backend", type=click.Choice(["auto", "native", "julia", "dask"]), default="auto", show_default=True,
         help="The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on Dask's workers. auto: Julia if it "
@@ -224,11 +224,11 @@ ONE_PLACE = (
     *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "log", "normalize", "categorical"),
     *("weights", "with_data", "missing", "workers", "machines"),
 )
-"""Options that need all data in one place, or another backend."""
+"""Options that need all data on one machine, or another backend."""
 
 
 def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse what Dask does not support, and its options without it."""
+    """Refuse options that Dask does not support, and options of Dask with other backends."""
     given = [name for name in ("scheduler", "local_workers") if options[name] is not None]
     if options["backend"] != "dask":
         for name in given:
@@ -239,14 +239,13 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
     for name in ONE_PLACE:
         if options[name]:
             option = "--id" if name == "id_column" else f"--{name.replace('_', '-')}"
-            problem = f"{option} needs one machine: with --backend dask DATA holds the points as they are clustered."
+            problem = f"{option} needs one machine: --backend dask clusters the points of DATA without changes."
             raise click.UsageError(problem, ctx)
     if isinstance(options["subspace"], int):
         raise click.UsageError("--subspace N needs one machine: project the data first.", ctx)
     if not (family := families_of(options["family"], options["tails"])[-1]).dask:
         others = " or ".join(name for name in FAMILIES if family_named(name).dask)
-        problem = f"--family {family.name} needs one machine: with --backend dask it is {others}."
-        raise click.UsageError(problem, ctx)
+        raise click.UsageError(f"--family {family.name} needs one machine: --backend dask has {others}.", ctx)
     if options["draws"] and options["loss"] != NO_LOSS:
         raise click.UsageError("--draws with --backend dask needs --loss none.", ctx)
 
@@ -254,11 +253,11 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
 BACKEND_OPTIONS = ("min_cluster_age",)
 NATIVE_OPTIONS = ("n_jobs", "checkpoint", "checkpoint_every")
 JULIA_OPTIONS = ("workers", "machines")
-"""Settings of backends: of all, of the built-in sampler (on Dask, too), of Julia."""
+"""Settings of all backends, of the built-in sampler (also on Dask), and of Julia."""
 
 
 def backend_name(options: dict[str, Any]) -> str:
-    """The backend, by its name or by a setting that only one has."""
+    """The backend, by its name or by a setting of only one backend."""
     name: str = options["backend"]
     if name == "auto" and any(options[option] for option in JULIA_OPTIONS):
         return "julia"
@@ -273,18 +272,18 @@ def check_backend(ctx: click.Context, options: dict[str, Any]) -> None:
     if name != "julia" and any(options[option] for option in JULIA_OPTIONS):
         raise click.UsageError("--workers and --machines need the Julia backend: --backend julia.", ctx)
     if name == "julia" and options["checkpoint"] is not None:
-        raise click.UsageError(
-            "--checkpoint needs the built-in sampler: leave out --backend julia, --workers and --machines.", ctx
-        )
+        raise click.UsageError(f"--checkpoint {WITHOUT_JULIA}", ctx)
+
+
+WITHOUT_JULIA = "needs the built-in sampler: leave out --backend julia, --workers and --machines."
 
 
 def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse options that contradict draws, or need them."""
+    """Refuse draws and chains on Julia, and options that need draws."""
     julia = uses_julia(options)
     for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
         if asked and julia:
-            problem = f"{name} needs the built-in sampler: leave out --backend julia, --workers and --machines."
-            raise click.UsageError(problem, ctx)
+            raise click.UsageError(f"{name} {WITHOUT_JULIA}", ctx)
     for name, value in (("--thin", options["thin"]), ("--loss", options["loss"])):
         if value is not None and not options["draws"]:
             raise click.UsageError(f"{name} needs --draws N.", ctx)

@@ -10,11 +10,11 @@ from dpmmwrap.describe import facts
 from dpmmwrap.describe.wording import counted
 
 SHORT = 0.05
-"""Shorter waits, in seconds, are not mentioned."""
+"""Shorter waits (in seconds) are not mentioned."""
 
 
 def show(summary: dict[str, Any], source: str) -> None:
-    """A short table on stdout."""
+    """Print the table on stdout."""
     click.echo(f"{source}: {counted(summary['points'], 'point')} {facts.width_text(summary)}")
     for name, value in rows(summary):
         click.echo(f"  {click.style(f'{name:<14}', bold=True)} {value}")
@@ -23,7 +23,7 @@ def show(summary: dict[str, Any], source: str) -> None:
 
 
 def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """The lines of the table: a name and a text; lines without a text are left out."""
+    """The lines of the table, each a name and a text; lines without a text are left out."""
     table = [
         ("clusters", facts.clusters_text(summary)),
         ("sizes", facts.sizes_text(summary["sizes"])),
@@ -48,7 +48,7 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def time(summary: dict[str, Any]) -> str:
-    """The duration, without the start of Julia and of the network, which follow."""
+    """The duration, and separately that of the start of Julia and of the network."""
     startup = summary["startup_seconds"]
     steps = ["start and compile Julia"] if summary["backend"] == "julia" else []
     steps += ["load the network"] if summary["init"] == "splitnet" else []

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE
+from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE, option
 
 EXAMPLES = """
 \b
@@ -17,28 +17,19 @@ Examples:
   dpmmwrap generate --kind mixed --dim 3 --clusters 5 --out table.csv
 """
 
-KINDS = ("gaussian", "round", "counts", "mixed")
-
 
 @click.command("generate", epilog=EXAMPLES)
-@click.option(
+@option(
     "--kind",
-    type=click.Choice(KINDS),
-    default="gaussian",
-    show_default=True,
-    help="Gaussians with any covariance, or spherical ones of variance 1; rows of counts (sparse); or a table of D "
-    "numeric and D categorical columns.",
+    "gaussian",
+    "Gaussians with any covariance, or spherical ones of variance 1; rows of counts (sparse); or a table of D numeric "
+    "and D categorical columns.",
+    type=click.Choice(("gaussian", "round", "counts", "mixed")),
 )
-@click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
-@click.option("--clusters", type=POSITIVE, default=20, show_default=True, help="Components of the mixture.")
-@click.option("--points", type=POSITIVE, default=20_000, show_default=True, help="Points to draw.")
-@click.option(
-    "--spread",
-    type=ABOVE_ZERO,
-    default=50.0,
-    show_default=True,
-    help="Variance of the components' means; smaller means more overlap.",
-)
+@option("--dim", 2, "Features of a point.", type=POSITIVE)
+@option("--clusters", 20, "Components of the mixture.", type=POSITIVE)
+@option("--points", 20_000, "Points to draw.", type=POSITIVE)
+@option("--spread", 50.0, "Variance of the components' means; smaller means more overlap.", type=ABOVE_ZERO)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=A_PATH, required=True, metavar="FILE", help="File to write.")
 @click.pass_context

@@ -26,9 +26,9 @@ def command() -> None:
 def setup() -> None:
     """Install Julia and its packages, and compile them. This needs the network once.
 
-    A Julia and a project named by PYTHON_JULIACALL_EXE and PYTHON_JULIACALL_PROJECT are used as they are. With
+    The Julia of PYTHON_JULIACALL_EXE and the project of PYTHON_JULIACALL_PROJECT are used without changes. With
     PYTHON_JULIAPKG_OFFLINE=yes nothing is downloaded: Julia must be installed, and JULIA_DEPOT_PATH must name a depot
-    with the packages, a folder copied from another machine.
+    with the packages, such as a folder copied from another machine.
     """
     from dpmmwrap.backends.julia import setup as julia_setup
 
@@ -36,7 +36,7 @@ def setup() -> None:
     if installation.juliacall is None:
         raise click.ClickException(installation.missing or "")
     if installation.given:
-        click.echo(f"Using {installation.executable} and the project {installation.project} as they are.")
+        click.echo(f"Using {installation.executable} and the project {installation.project} without changes.")
     else:
         bring()
         if julia_setup.is_offline() and julia_setup.find().missing is not None:
@@ -44,7 +44,7 @@ def setup() -> None:
     installation = julia_setup.find()
     if installation.missing is not None:
         raise click.ClickException(installation.missing)
-    click.echo("Starting Julia and compiling what is not compiled yet; the first time takes minutes.")
+    click.echo("Starting and compiling Julia; the first time takes minutes.")
     from dpmmwrap.backends.julia import prepare
 
     prepare()
@@ -52,7 +52,7 @@ def setup() -> None:
 
 
 def bring() -> None:
-    """Let juliapkg download what juliapkg.json names; it shows its own progress."""
+    """Let juliapkg download the packages of juliapkg.json; it shows its own progress."""
     import juliapkg
 
     from dpmmwrap.backends.julia import setup as julia_setup
@@ -70,14 +70,14 @@ def bring() -> None:
         if offline:
             least = julia_setup.dotted(julia_setup.LEAST_JULIA)
             raise click.ClickException(
-                f"there is no Julia {least} or newer here, and without a network none can be fetched: unpack one from "
+                f"Julia {least} or newer is not installed, and cannot be downloaded without a network: unpack one from "
                 "julialang.org and set PYTHON_JULIAPKG_EXE to its bin/julia"
             ) from error
-        raise click.ClickException(f"Julia could not be fetched: {error}") from error
+        raise click.ClickException(f"Julia could not be downloaded: {error}") from error
 
 
 def add_from_depot(juliacall: str) -> None:
-    """Without a network: make the project from the packages that a depot has."""
+    """Make the project from the packages of a depot, without a network."""
     import juliapkg
 
     from dpmmwrap.backends.julia import setup as julia_setup
@@ -96,7 +96,7 @@ def add_from_depot(juliacall: str) -> None:
     except subprocess.CalledProcessError as error:
         named = " and ".join(f"{name} {version}" for name, version in wanted.items())
         raise click.ClickException(
-            f"the depot does not hold {named} with all they need, as Julia says above: {julia_setup.BRING}"
+            f"the depot lacks {named} or their dependencies; see Julia's messages above: {julia_setup.BRING}"
         ) from error
 
 
@@ -111,22 +111,23 @@ def status() -> int:
 
 
 def describe(installation: Installation) -> None:
-    for name, value in lines(installation):
-        click.echo(f"{name:16} {value}")
-    click.echo(f"{'status':16} {installation.missing or 'ready'}")
-
-
-def lines(installation: Installation) -> list[tuple[str, str]]:
-    """What `status` says, one line each."""
+    """Show what is installed, one line each."""
     from dpmmwrap.backends.julia.setup import ask_version
 
     version = None if installation.executable is None else ask_version(installation.executable)
+    given = "  (yours, used without changes)" if installation.given else ""
     julia = "not found" if version is None else f"{version}  {installation.executable}"
-    return [
+    lines = [
         ("Julia", julia),
         ("juliacall", installation.juliacall or "not installed"),
         ("PythonCall", installation.pythoncall or "not found"),
         ("DPMMSubClusters", installation.dpmmsubclusters or "not found"),
-        ("project", f"{installation.project or 'none'}{'  (yours, used as it is)' if installation.given else ''}"),
+        (
+            "project",
+            f"{installation.project or 'none'}{given}",
+        ),
         ("workers", f"none running; fit --workers N starts them ({os.cpu_count() or 1} cores here)"),
+        ("status", installation.missing or "ready"),
     ]
+    for name, value in lines:
+        click.echo(f"{name:16} {value}")

@@ -51,11 +51,10 @@ def command(
 ) -> None:
     """Label the points of DATA with MODEL, the model.npz that `dpmmwrap fit --out` wrote, or its folder.
 
-    This prints one line per point: the number of its cluster, or its probabilities in all clusters. A .csv file has
-    the columns row (or id), cluster, probability and outlier; it lacks rows that are left out. DATA is of the same kind
-    as the data of the fit; the model's columns are found by name, in any order, and others are ignored.
+    This prints a line for each point: the number of its cluster, or its probabilities in all clusters. A .csv file has
+    the columns row (or id), cluster, probability and outlier, without rows that are left out. DATA must be of the same
+    kind as the data of the fit. The model's columns are found by name, in any order, and others are ignored.
     """
-
     from dpmmwrap.describe.wording import counted
     from dpmmwrap.files import InputError, check_writable, files_of, read_as_text, write_atomically
     from dpmmwrap.model.empty_rows import absent_note, with_values
@@ -98,14 +97,14 @@ def command(
 
 
 def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
-    """The rows without missing values, and their numbers from 0; a note says how many are left out."""
+    """The rows without missing values, and their numbers from 0; a note counts those left out."""
     import numpy as np
 
     from dpmmwrap.files import InputError
 
     kept = np.flatnonzero(data.complete())
     if not len(kept):
-        raise InputError(f"values are missing in all of the {len(data):,} rows: none is left to label")
+        raise InputError(f"values are missing in all {len(data):,} rows: none is left to label")
     left_out = len(data) - len(kept)
     if left_out:
         say_note(left_out_note(left_out))
@@ -113,7 +112,7 @@ def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
 
 
 def used_columns(mixture: Mixture) -> np.ndarray[Any, Any]:
-    """Which columns of rows a model looks at: not those that its fit has left out."""
+    """The columns that a model uses: not those that its fit has left out."""
     import numpy as np
 
     used = np.ones(mixture.n_inputs, bool)
@@ -126,9 +125,9 @@ def used_columns(mixture: Mixture) -> np.ndarray[Any, Any]:
 
 
 def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipping: bool = False) -> Data:
-    """Rows of the kind that the model knows: its columns by name, or by position if the model or the file has no names.
+    """Rows with the model's columns, by name, or by position if the model or the file has no names.
 
-    Where rows with missing values are left out (`skipping`), they may be there.
+    With `skipping`, values may be missing, as such rows are left out later.
     """
     from dataclasses import replace
 
@@ -140,7 +139,7 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipp
     files, family, posterior = files_of(paths), mixture.family, mixture.posterior
     source = source_of(files)
     whole = mixture.preparation is not None and mixture.preparation.components is not None
-    # Rows without any value have no cluster; whether the others are whole is seen later.
+    # Rows without any value have no cluster; gaps in other rows are checked later.
     gaps = skipping or posterior.input != "counts"
     try:
         names = known_names(mixture, files, asked)
@@ -164,7 +163,7 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipp
 
 
 def known_names(mixture: Mixture, files: Sequence[Path], asked: Selection) -> tuple[str, ...] | None:
-    """The model's columns, if the files are to have them by name."""
+    """The names of the model's columns, if the files should have them."""
     from dpmmwrap.files import InputError, read_names
     from dpmmwrap.files.selection import listed, numbered
 
@@ -182,7 +181,7 @@ def known_names(mixture: Mixture, files: Sequence[Path], asked: Selection) -> tu
 
 
 def word_columns(mixture: Mixture, names: Sequence[str] | None) -> list[str]:
-    """Columns whose levels were words in the fit: they stay words even if all of them look like numbers here."""
+    """Columns whose levels were words in the fit: they are words even if all of them look like numbers here."""
     columns = mixture.columns
     if columns is None:
         return []
@@ -204,8 +203,7 @@ def write_table(
     numbers: np.ndarray[Any, Any] | None,
     columns: dict[str, Any],
 ) -> None:
-    """A header, and a line for each point; `numbers` are the rows' numbers if some were left out, `columns` follow the
-    labels."""
+    """A header and a line for each point; `numbers` are the rows' numbers if some were left out."""
     names = row_names(len(data), data.ids, numbers)
     if proba:
         probabilities = answers(mixture.predict_proba, data)

@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 
 
 def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
-    """Notes about columns that number the rows, hold dates or codes for missing values, or are skewed, and about copied
-    rows and repeated ids."""
+    """Notes about strange columns, copied rows and repeated ids."""
     from dpmmwrap.files.looks import strange_columns
     from dpmmwrap.files.problems import as_option
 
     coded, skewed, dated = strange_columns(numeric_columns(data))
     notes = counting_notes(data)
     notes += [
-        f"the column {name!r} holds dates written as numbers, such as 20240131, in which a new month is a jump: use "
+        f"the column {name!r} holds dates written as numbers, such as 20240131, which jump at each new month: use "
         f"the days since some date, or --drop {as_option([name])}"
         for name in dated
     ]
@@ -32,13 +31,14 @@ def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
         for name, code in coded.items()
     ]
     skewed = [name for name in skewed if name not in logged]
-    one = len(skewed) == 1
-    which = f"the column {skewed[0]!r} is" if one else f"{len(skewed)} columns are"
     if skewed:
-        notes.append(
-            f"{which} so skewed that Gaussian clusters would cut {'it' if one else 'them'} into pieces: try "
-            f"{'its logarithm' if one else 'their logarithms'}, --log {as_option(skewed)}"
+        which, them, theirs = (
+            (f"the column {skewed[0]!r} is", "it", "its logarithm")
+            if len(skewed) == 1
+            else (f"{len(skewed)} columns are", "them", "their logarithms")
         )
+        cut = f"so skewed that Gaussian clusters would cut {them} into pieces"
+        notes.append(f"{which} {cut}: try {theirs}, --log {as_option(skewed)}")
     return notes + repeated_rows_note(data) + repeated_ids_note(data.ids, "labels.csv")
 
 
@@ -56,15 +56,15 @@ def repeated_rows_note(data: Data) -> list[str]:
     distinct = len(np.unique(X, axis=0))
     if 2 * distinct > len(X):
         return []
-    which = f"{len(X):,} rows" if len(X) == len(data) else f"{len(X):,} rows that were looked at"
-    return [f"only {distinct:,} of the {which} are different: each copy counts as a point, and copies make clusters"]
+    which = f"{len(X):,} rows" if len(X) == len(data) else f"{len(X):,} rows that were checked"
+    return [f"only {distinct:,} of the {which} are different: each copy counts as a point, and copies form clusters"]
 
 
 def repeated_ids_note(ids: Any, file: str) -> list[str]:
     """A note about rows that have the same name."""
     if ids is None or len(set(ids.tolist())) == len(ids):
         return []
-    return [f"some rows have the same name: {file} has the rows' numbers, too"]
+    return [f"some rows have the same name, so {file} also has the rows' numbers"]
 
 
 def counting_notes(data: Data) -> list[str]:
@@ -72,16 +72,15 @@ def counting_notes(data: Data) -> list[str]:
     from dpmmwrap.files.problems import as_option
 
     return [
-        f"the column {name!r} numbers the rows, as an id does, and is clustered by like the others: "
+        f"the column {name!r} numbers the rows, as an id does, but is used for clustering: "
         f"--drop {as_option([name])} leaves it out, --id {as_option([name])} names the rows by it"
         for name in data.counting
     ]
 
 
 def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Columns of numbers, by name or number; a sample of their rows."""
+    """Samples of the columns of numbers, by name or number."""
     from dpmmwrap.files.looks import few_whole_numbers, some_rows
-    from dpmmwrap.files.selection import numbered
 
     if hasattr(data.X, "indptr"):
         return
@@ -91,15 +90,14 @@ def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
             if column.dtype.kind in "fiu" and not few_whole_numbers(column):
                 yield name, column[rows]
         return
-    for index, name in enumerate(data.names or numbered(data.dim)):
+    for index, name in enumerate(data.columns):
         yield name, data.X[rows, index]
 
 
 def prepare(task: Task, options: dict[str, Any]) -> Task:
-    """Transform the columns as the options say; in a mixed table, the numeric ones."""
+    """Transform the columns as the options say; in a mixed table only the numeric ones."""
     import numpy as np
 
-    from dpmmwrap.files.selection import numbered
     from dpmmwrap.model.preparation import Preparation
 
     data, table = task.data, isinstance(task.data.X, dict)
@@ -107,14 +105,14 @@ def prepare(task: Task, options: dict[str, Any]) -> Task:
     if not (options["scale"] or components or options["log"] or options["normalize"]):
         return task
     logged = logged_columns(options, data)
-    names: Sequence[str] = data.names or numbered(data.dim)
+    names = data.columns
     if table:
-        names = [name for name in data.X if name in logged or is_numeric(data.X[name], name, task, options)]
+        names = tuple(name for name in names if name in logged or is_numeric(data.X[name], name, task, options))
         if not names:
             return task
     X = np.column_stack([data.X[name] for name in names]) if table else data.X
-    logs = np.array([list(names).index(name) for name in logged], np.int64) if logged else None
-    called = tuple(names) if table else data.names
+    logs = np.array([names.index(name) for name in logged], np.int64) if logged else None
+    called = names if table else data.names
     preparation = Preparation.learn(X, options["scale"], components, called, logs, options["normalize"])
     if table:
         data = replace(data, X=data.X | dict(zip(names, preparation(X).T, strict=True)))
@@ -124,23 +122,21 @@ def prepare(task: Task, options: dict[str, Any]) -> Task:
 
 
 def with_weights(wanted: Selection, column: str | None) -> Selection:
-    """The selected columns and that of the weights."""
+    """The selected columns and the column of weights."""
     if column is None or wanted.columns is None or column in wanted.columns:
         return wanted
     return replace(wanted, columns=(*wanted.columns, column))
 
 
 def without_weights(data: Data, column: str | None, source: str) -> tuple[Data, Any]:
-    """The data without the column of weights, and the weights; None if there are none."""
+    """The data without the column of weights, and the weights if there are any."""
     import numpy as np
 
     from dpmmwrap.files import InputError, find_columns
-    from dpmmwrap.files.selection import numbered
 
     if column is None:
         return data, None
-    table = isinstance(data.X, dict)
-    names = tuple(data.X) if table else data.names or numbered(data.dim)
+    table, names = isinstance(data.X, dict), data.columns
     (name,) = find_columns([column], names, source)
     if len(names) < 2:
         raise InputError(f"{source} should have columns to cluster by beside the weights")
@@ -170,10 +166,8 @@ def is_numeric(column: Any, name: str, task: Task, options: dict[str, Any]) -> b
 def logged_columns(options: dict[str, Any], data: Data) -> tuple[str, ...]:
     """The columns of --log, by name or number."""
     from dpmmwrap.files import InputError, find_columns
-    from dpmmwrap.files.selection import numbered
 
-    names = tuple(data.X) if isinstance(data.X, dict) else data.names or numbered(data.dim)
-    logged = find_columns(options["log"] or (), names, "DATA, among its features,")
+    logged = find_columns(options["log"] or (), data.columns, "DATA, among its features,")
     if isinstance(data.X, dict):
         for name in logged:
             if data.X[name].dtype.kind == "U":

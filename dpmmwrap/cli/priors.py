@@ -30,7 +30,7 @@ def make_prior(prior: str, family: str, covariance: str) -> Any:
         if covariance != "auto":
             made = named.prior_class(covariance)
         elif len(named.kinds) > 1:
-            # Of full covariances a scale has two axes, of diagonal ones one, of spherical ones none.
+            # The scale has two axes for full covariances, one for diagonal ones, none for spherical ones.
             made = named.prior_class(named.kinds[max(2 - np.ndim(values["scale"]), 0)])
         return made(**made.fitting(values))
     except (TypeError, ValueError) as error:
@@ -38,7 +38,7 @@ def make_prior(prior: str, family: str, covariance: str) -> Any:
 
 
 def check_dimensions(prior: Any, name: str, dim: int) -> None:
-    """Refuse a prior that was made for other data."""
+    """Refuse a prior for data with another number of columns."""
     if not isinstance(prior, str) and prior.dim != dim:
         raise InputError(f"{name} should be a prior of {dim} dimensions like the data, but it has {prior.dim}")
 

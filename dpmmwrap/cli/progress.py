@@ -19,26 +19,24 @@ if TYPE_CHECKING:
     from dpmmwrap.sampler.trace import Iteration
 
 EVERY = 10.0
-"""Seconds between two lines if stderr is not a terminal."""
+"""The seconds between two lines if stderr is not a terminal."""
 
 
 def plan_of(model: DPMM, points: int, columns: int = 1) -> FitPlan:
-    """What a fit of `points` rows is going to do."""
+    """The length of a fit of `points` rows."""
     from dpmmwrap.backends import as_backend
     from dpmmwrap.sampler.settings import Settings, chain_count, search_length
 
     nothing: Any = None
     # Only the lengths matter here.
-    search = search_length(model.max_iter)
-    settings = Settings(
-        nothing, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
-    )
+    lengths = {"n_draws": model.n_draws, "thin": model.thin, **search_length(model.max_iter)}
+    settings = Settings(nothing, nothing, nothing, min_cluster_age=1, seed=0, **lengths)
     julia = as_backend(model.backend).name == "julia"
     return FitPlan.of(settings, 1 if julia else chain_count(model.n_chains, model.n_draws, points, columns))
 
 
 class Lines:
-    """A line on stderr now and then, for a pipe or a file."""
+    """Prints a line on stderr every few seconds, for a pipe or a file."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds, self.clock = seconds, clock
@@ -55,8 +53,10 @@ class Lines:
 
 @contextlib.contextmanager
 def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
-    """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; if that is not a terminal, it writes a line
-    every ten seconds. None if nothing should be shown."""
+    """A callable for `DPMM.fit(progress=…)`; None if nothing should be shown.
+
+    It redraws a line on stderr, or writes a line every ten seconds if that is not a terminal.
+    """
     if not shown:
         yield None
     elif not sys.stderr.isatty():
@@ -68,10 +68,7 @@ def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iter
 
 @contextlib.contextmanager
 def heard_warnings() -> Iterator[list[str]]:
-    """Collects warnings, each sentence once, without the lines of code that raised it.
-
-    If an error follows, they are printed on stderr.
-    """
+    """Collect the sentences of warnings, each once. If an error follows, they are printed on stderr."""
     sentences: list[str] = []
 
     def hear(message: Warning | str, *arguments: Any, **options: Any) -> None:

@@ -33,16 +33,15 @@ if TYPE_CHECKING:
 
 
 MANIFEST = "dpmmwrap-files.json"
-"""The file with names and sizes of all files that the last fit wrote."""
+"""The file with the names and sizes of all files that the last fit wrote."""
 SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
-"""Files that not every fit writes: those that are there may come from an earlier fit."""
+"""Files that not every fit writes, and that may therefore come from an earlier fit."""
 
 
 def tidy(folder: Path, written: Sequence[str]) -> str:
     """Remove files that an earlier fit wrote and this one did not; returns a remark about them.
 
-    Only files of the manifest whose size has not changed are known to be ours. Others with such a name stay, and the
-    remark says so.
+    Only files of the manifest whose size has not changed are ours. Other files with such names stay, and are mentioned.
     """
     earlier = known_files(folder)
     stale = [name for name, size in earlier.items() if name not in written and size_of(folder / name) == size]
@@ -51,9 +50,9 @@ def tidy(folder: Path, written: Sequence[str]) -> str:
     left = [name for name in SOMETIMES if name not in written and (folder / name).exists()]
     remarks = []
     if removed:
-        remarks.append(f"{', '.join(removed)} of an earlier fit removed")
+        remarks.append(f"removed {', '.join(removed)} of an earlier fit")
     if left:
-        remarks.append(f"{', '.join(left)} there {'is' if len(left) == 1 else 'are'} of an earlier fit")
+        remarks.append(f"{', '.join(left)} {'is' if len(left) == 1 else 'are'} from an earlier fit")
     return f" ({'; '.join(remarks)})" if remarks else ""
 
 
@@ -81,9 +80,9 @@ def remove(path: Path) -> bool:
 
 
 TOLD_EVERY = 3.0
-"""Seconds between two lines about the files."""
+"""The seconds between two lines about the files."""
 PAIRS_SHOWN = 500
-"""The largest number of points in the plot of pair probabilities; they are evenly spaced."""
+"""The largest number of points, evenly spaced, in the plot of pair probabilities."""
 
 
 class FitResult(NamedTuple):
@@ -128,7 +127,7 @@ def summarise(fitted: FitResult, task: Task) -> dict[str, Any]:
 
 
 def prior_clusters(model: DPMM) -> list[int]:
-    """The middle nine tenths of the number of clusters that the prior of the partition expects of these points."""
+    """The 90% interval of the number of clusters under the prior over partitions of these points."""
     below = model.partition_prior_.cluster_probabilities(len(model.labels_)).cumsum()
     return [int(np.searchsorted(below, share)) for share in (0.05, 0.95)]
 
@@ -145,7 +144,7 @@ def finite(value: Any) -> Any:
 
 
 def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) -> tuple[str, list[str]]:
-    """Write all files; returns a sentence about them, and the names of plots and pages that could not be drawn."""
+    """Write all files; returns a sentence about them, and the plots and pages that could not be drawn."""
     model = fitted.model
     lazy = is_lazy(model.labels_)
     tell = teller()
@@ -172,7 +171,7 @@ def save(path: Path, figure: Callable[[], Any]) -> None:
 
 
 def teller() -> Callable[[str], None]:
-    """A function that says what is being written, at most every few seconds; silent with --quiet."""
+    """A function that names the file being written, at most every few seconds; silent with --quiet."""
     context = click.get_current_context(silent=True)
     if context is None or context.params.get("quiet"):
         return lambda what: None
@@ -189,14 +188,14 @@ def write_arrays(folder: Path, fitted: FitResult, task: Task, tell: Callable[[st
     arrays = {"labels.npy": model.labels_} | rows | {"groups.npy": fitted.point_groups} | sure
     for name, array in arrays.items():
         write_npy(folder / name, array)
-    # Draws are in a separate file; what predictions average over is in the mixture.
+    # All draws are in a separate file; the mixture has those that predictions average over.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
     write_labels(folder / "labels.csv", fitted, task, tell)
     return ["labels.csv", *arrays, "model.npz", *write_draws(folder, model)]
 
 
 def write_lazily(folder: Path, fitted: FitResult) -> list[str]:
-    """Write labels, one worker after the other, model and draws; returns the names of the files."""
+    """Write labels (one worker after the other), model and draws; returns the names of the files."""
     model, labels = fitted.model, fitted.model.labels_
     blocks = (np.asarray(block) for block in labels.blocks)  # type: ignore[attr-defined]
     write_atomically(folder / "labels.npy", lambda file: write_npy_pieces(file, blocks, len(labels)))
@@ -212,7 +211,7 @@ def write_draws(folder: Path, model: DPMM) -> list[str]:
 
 
 def write_labels(path: Path, fitted: FitResult, task: Task, tell: Callable[[str], None]) -> None:
-    """Each row's cluster and group, how probable the cluster is, whether the row is an outlier, and its data."""
+    """Write each row's cluster, its probability, its group, whether the row is an outlier, and its data."""
     from dpmmwrap.mixture import Assignment
 
     model, data = fitted.model, task.data
@@ -229,7 +228,7 @@ def write_labels(path: Path, fitted: FitResult, task: Task, tell: Callable[[str]
 
 
 def trace_columns(model: DPMM) -> dict[str, Any]:
-    """The iterations of the search; several chains follow each other, with their numbers."""
+    """The iterations of the search; several chains are one after the other, with their numbers."""
     from dpmmwrap.sampler.trace import COLUMNS
 
     traces = model.traces_
@@ -241,7 +240,6 @@ def trace_columns(model: DPMM) -> dict[str, Any]:
 
 
 def write_page(path: Path, fitted: FitResult, task: Task) -> None:
-    """Write the report."""
     from dpmmwrap.describe.report import Subject, write_report
 
     ids = getattr(task.data, "ids", None)
@@ -266,7 +264,7 @@ def write_page(path: Path, fitted: FitResult, task: Task) -> None:
 
 
 def attempt(name: str, make: Callable[[], None]) -> bool:
-    """Draw a plot or a page; whether it worked. If not, the other files are still written."""
+    """Draw a plot or a page, and return whether it worked; the other files are written anyway."""
     try:
         make()
     except InputError:
@@ -300,7 +298,7 @@ def pictures(fitted: FitResult, task: Task) -> dict[str, Callable[[], Any]]:
 
 
 def pairs_figure(model: DPMM) -> Any:
-    """The probability that points share a cluster, for all points or an evenly spaced sample."""
+    """The probabilities that points share a cluster, for all points or an evenly spaced sample."""
     count = len(model.labels_)
     rows = evenly_spaced(count, PAIRS_SHOWN)
     shown = f"{len(rows):,} of {counted(count, 'point')}" if len(rows) < count else counted(count, "point")

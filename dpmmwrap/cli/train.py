@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE, say_note
+from dpmmwrap.cli import INTERRUPTED
+from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE, option, say_note
 from dpmmwrap.describe.progress import live_line
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ Examples:
   dpmmwrap fit data.npy --init splitnet --weights d4.safetensors --out result
 """
 
-INTERRUPTED = 130
-
 
 @click.command("train", epilog=EXAMPLES)
 @click.option(
@@ -36,19 +35,18 @@ INTERRUPTED = 130
     multiple=True,
     help="Features of a point; may be given several times, to mix dimensions.  [default: 1 to 20, mixed]",
 )
-@click.option(
+@option(
     "--preset",
+    "compact",
+    "The size of the network: compact, for a CPU, or the paper's.",
     type=click.Choice(["compact", "paper"]),
-    default="compact",
-    show_default=True,
-    help="The size of the network: compact, for a CPU, or the paper's.",
 )
 @click.option("--steps", type=POSITIVE, help="Training steps.  [default: 4000]")
 @click.option(
     "--minutes", type=ABOVE_ZERO, help="Train for about this long instead; with --resume, for about this long more."
 )
-@click.option("--batch", type=POSITIVE, default=32, show_default=True, help="Sets of 256 points per step.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+@option("--batch", 32, "Sets of 256 points per step.", type=POSITIVE)
+@option("--device", "auto", "auto, cpu or cuda.")
 @click.option(
     "--out",
     type=A_PATH,
@@ -70,9 +68,9 @@ def command(
 ) -> int:
     """Train a SplitNet for D dimensions on synthetic clusters; no data are needed.
 
-    After two minutes it compares the network with the shipped one, and says how long that took to train. Ctrl-C keeps
-    the best weights so far; --resume continues from there. On one machine, the same seed and number of steps give the
-    same weights.
+    After two minutes the network is compared with the shipped one, whose training time is shown. Ctrl-C keeps the best
+    weights so far, and --resume continues from there. On one machine, the same seed and number of steps give the same
+    weights.
     """
     if steps is not None and minutes is not None:
         raise click.UsageError("give --steps or --minutes, not both")
@@ -90,18 +88,19 @@ def command(
         card = train(settings, out, resume=resume, minutes=minutes, progress=progress)
     agreement = ", ".join(f"{name.removeprefix('ari_')} {value:.2f}" for name, value in card["metrics"].items())
     click.echo(f"Written to {out}: the weights after {card['best_step']:,} steps; ARI {agreement}")
-    if card["ended_by"] == "time" and card["steps_done"] < card["steps"]:
-        click.echo(f"Time is up after {card['steps_done']:,} of {card['steps']:,} steps; --resume continues", err=True)
-    elif card["steps_done"] < card["steps"]:
-        click.echo(f"Interrupted after {card['steps_done']:,} of {card['steps']:,} steps; --resume continues", err=True)
-        return INTERRUPTED
-    return 0
+    if card["steps_done"] >= card["steps"]:
+        return 0
+    why = "Time is up" if card["ended_by"] == "time" else "Interrupted"
+    click.echo(f"{why} after {card['steps_done']:,} of {card['steps']:,} steps; --resume continues", err=True)
+    return 0 if card["ended_by"] == "time" else INTERRUPTED
 
 
 @contextlib.contextmanager
 def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Step, loss, ARI and time left: a live bar on a terminal, else a line for each validation. The note is printed
-    once, and so is the comparison with the shipped network, as soon as it is known."""
+    """Step, loss, ARI and time left: a live bar on a terminal, else a line for each validation.
+
+    The note and the comparison with the shipped network are printed once.
+    """
     shown, said = dict[str, float](), [""]
 
     def say(moment: TrainingProgress) -> None:

@@ -1,4 +1,4 @@
-"""What dpmmwrap runs on, by version, found without importing it."""
+"""The versions of what dpmmwrap runs on, found without importing it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def package(name: str) -> str:
 
 
 def julia_setup() -> Any:
-    """`dpmmwrap.backends.julia.setup` without its package, which imports what takes a second."""
+    """`dpmmwrap.backends.julia.setup` without its package, whose import takes a second."""
     name = "dpmmwrap_julia_setup"
     spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "backends" / "julia" / "setup.py")
     assert spec is not None and spec.loader is not None
@@ -34,15 +34,11 @@ def julia_setup() -> Any:
 
 
 def julia() -> str:
-    """By the project that was set up, without starting it."""
+    """The version of Julia in the project that was set up."""
     try:
         installation = julia_setup().find()
     except ValueError:
         return "not set up"
     if installation.julia is None:
         return "not set up"
-    return (
-        str(installation.julia)
-        if installation.missing is None
-        else f"{installation.julia}, not ready (dpmmwrap julia status)"
-    )
+    return f"{installation.julia}{'' if installation.missing is None else ', not ready (dpmmwrap julia status)'}"

@@ -19,7 +19,7 @@ from dpmmwrap.families import FAMILIES, family_named
 )
 @click.option("--draws/--no-draws", default=True, show_default=True, help="Compile for draws from the posterior, too.")
 def command(families: tuple[str, ...], draws: bool) -> None:
-    """Compile everything that fits need, on all cores, so that the first fit need not wait. Once per machine is enough.
+    """Compile everything that fits need, on all cores, so that the first fit does not wait. Do this once per machine.
 
     \b
     Everything:         dpmmwrap warm-up
@@ -29,10 +29,10 @@ def command(families: tuple[str, ...], draws: bool) -> None:
     from dpmmwrap.sampler import compiling
 
     if folder() is None:
-        raise click.ClickException("there is no folder to keep compiled code in: name one by NUMBA_CACHE_DIR")
+        raise click.ClickException("there is no folder for compiled code: set NUMBA_CACHE_DIR to one")
     for family in families or FAMILIES:
         begun = time.perf_counter()
         done = compiling.prepare(family_named(family).compiled, draws, quiet=family != (families or FAMILIES)[0])
         seconds = time.perf_counter() - begun
-        click.echo(f"{family}: compiled in {seconds:.0f} s" if done else f"{family}: was compiled before")
+        click.echo(f"{family}: compiled in {seconds:.0f} s" if done else f"{family}: already compiled")
     click.echo(f"kept in {folder()}")

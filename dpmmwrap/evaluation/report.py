@@ -32,9 +32,9 @@ from dpmmwrap.evaluation.summary import (
 NO_MATPLOTLIB = "There are no figures, because matplotlib is not installed: pip install 'dpmmwrap[plot]'."
 MEASURES = (
     "K is the number of clusters found, K-MAE its distance from the truth. The log posterior is that of each method's "
-    "labels under the same prior and concentration. Every method runs on one thread; on a busy machine, CPU seconds are "
-    "more reliable than seconds. The last column is the number of iterations after which the log posterior stays within "
-    "1% of its value before the final greedy steps."
+    "labels under the same prior and concentration. Every method runs on one thread. On a busy machine, CPU seconds "
+    "are more reliable than seconds. The last column is the number of iterations after which the log posterior stays "
+    "within 1% of its value before the final greedy steps."
 )
 PAPER_NUMBERS = "The paper's numbers for {}, with its features and its prior."
 SYNTHETIC = "synthetic"

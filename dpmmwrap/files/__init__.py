@@ -10,6 +10,7 @@ from dpmmwrap.files.selection import Selection, find_columns, has_column
 from dpmmwrap.files.text import Format
 from dpmmwrap.files.writing import (
     check_writable,
+    csv_text,
     prepare_folder,
     write_atomically,
     write_csv,
@@ -30,6 +31,7 @@ __all__ = [
     "check_labels",
     "check_points",
     "check_writable",
+    "csv_text",
     "files_of",
     "find_columns",
     "has_column",

@@ -65,6 +65,11 @@ class Data:
         """The number of columns."""
         return len(self.X) if isinstance(self.X, dict) else int(self.X.shape[1])
 
+    @property
+    def columns(self) -> Names:
+        """The columns' names, or their numbers if they have none."""
+        return tuple(self.X) if isinstance(self.X, dict) else self.names or numbered(self.dim)
+
     def rows(self, chosen: Any) -> Any:
         """Some rows of X, given by a slice, numbers or a mask."""
         return {name: column[chosen] for name, column in self.X.items()} if isinstance(self.X, dict) else self.X[chosen]
@@ -149,8 +154,7 @@ def counting_columns(data: Data) -> tuple[str, ...]:
         return ()
     if isinstance(data.X, dict):
         return tuple(name for name, column in data.X.items() if numbers_rows(name, column))
-    names = data.names or numbered(data.dim)
-    return tuple(name for index, name in enumerate(names) if numbers_rows(name, data.X[:, index]))
+    return tuple(name for index, name in enumerate(data.columns) if numbers_rows(name, data.X[:, index]))
 
 
 def read_piece(path: Path, wanted: ReadingOptions) -> Piece:

@@ -273,7 +273,7 @@ def test_ids_that_are_not_distinct(run, tmp_path: Path) -> None:
     names = [f"n{i // 2}" for i in range(120)]
     path = written(tmp_path / "x.csv", ["name", "a", "b"], zip(names, *X.T, strict=True))
     done = run("fit", path, "--id", "name", *QUICK, "--out", tmp_path / "out")
-    assert "note: some rows have the same name: labels.csv has the rows' numbers, too" in done.out
+    assert "note: some rows have the same name, so labels.csv also has the rows' numbers" in done.out
     line = lines_of(tmp_path / "out" / "labels.csv")[5]
     assert (line["row"], line["id"]) == ("6", "n2")
 

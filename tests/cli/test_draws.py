@@ -182,7 +182,7 @@ def test_what_is_of_an_earlier_fit_goes(
 ) -> None:
     out = shutil.copytree(sampled[1], tmp_path / "out")
     done = run("fit", points, *QUICK, "--out", out)
-    assert "(confidence.npy, draws.npz, posterior.png, pairs.png, chains.png of an earlier fit removed)" in done.out
+    assert "(removed confidence.npy, draws.npz, posterior.png, pairs.png, chains.png of an earlier fit)" in done.out
     assert not (out / "draws.npz").exists()
 
 

@@ -91,7 +91,7 @@ def test_the_paper_from_end_to_end(run, tmp_path: Path) -> None:
     assert set(re.findall(r"\]\((.*?)\)", text)) == {f"{name}.png" for name in pictures}
     assert "s = 50 in D = 2, s = 20 in D = 3" in text
     assert "DPGMM may use up to 6 or 4 clusters" in text
-    assert "accept splits as the reference package" in text
+    assert "accept splits like the reference package" in text
     for bound in (6, 4):
         line = next(line for line in text.splitlines() if line.startswith(f"| DPGMM ({bound}) |") and "0.68" in line)
         assert "10.0 ± 0.00" in line, "the paper's numbers stand beside"

@@ -293,7 +293,7 @@ def test_evaluate_takes_categories_as_indicators(run, tmp_path: Path) -> None:
     assert "use --categorical kind" in run(*given, "--categorical", "sex", "--out", tmp_path / "a").sentence
     done = run(*given, "--categorical", "kind,sex", "--out", tmp_path / "out")
     assert done.code == 0, done.err
-    assert "note: each level of kind, sex is a column of zeros and ones" in done.err
+    assert "note: each level of kind, sex becomes a column of zeros and ones" in done.err
     (row,) = table_of(tmp_path / "out" / "results.csv")
     assert (row["points"], row["dim"]) == ("120", "6")
     assert float(row["ari"]) == 1.0, "width alone does not tell"

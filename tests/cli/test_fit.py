@@ -20,6 +20,7 @@ from dpmmwrap import Dask, DataPrior, DirichletProcess, Julia, Native
 from dpmmwrap.backends import Auto
 from dpmmwrap.cli import fit as fit_module
 from dpmmwrap.cli import results
+from dpmmwrap.cli.parameters import make_backend
 from dpmmwrap.datasets import generate
 from dpmmwrap.sampler.trace import COLUMNS
 
@@ -222,7 +223,7 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
 )
 def test_options_make_a_backend(options: tuple[object, ...], backend: Auto) -> None:
     given = fit_module.command.make_context("fit", ["x.npy", *map(str, options)]).params
-    assert fit_module.make_backend(given) == backend
+    assert make_backend(given) == backend
 
 
 # Priors

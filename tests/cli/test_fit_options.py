@@ -33,7 +33,7 @@ QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backen
         (("--prior", "reference", "--covariance", "diag"), "--prior reference is for full covariances"),
         (("--prior", "reference", "--family", "mixed"), "--prior reference is for full covariances"),
         (("--prior", "p.json", "--family", "mixed"), "--prior FILE is for --family gaussian and multinomial"),
-        (("--backend", "julia", "--covariance", "diag"), "Julia's sampler has full covariances only"),
+        (("--backend", "julia", "--covariance", "diag"), "Julia's sampler has only full covariances"),
         (("--workers", 2, "--family", "mixed"), "Julia's sampler is for --family gaussian and multinomial"),
         (("--family", "weibull"), "'weibull' is not one of"),
         (("--covariance", "tied"), "'tied' is not one of"),

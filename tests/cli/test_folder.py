@@ -12,7 +12,7 @@ def test_what_an_earlier_fit_wrote_goes(run, three: Path) -> None:
     assert (out / "draws.npz").exists() and (out / "confidence.npy").exists()
     (out / "notes.txt").write_text("mine")
     done = run("fit", three, *QUICK, "--out", out)
-    assert "(confidence.npy, draws.npz, " in done.out and "chains.png of an earlier fit removed)" in done.out
+    assert "(removed confidence.npy, draws.npz, " in done.out and "chains.png of an earlier fit)" in done.out
     left = {path.name for path in out.iterdir()}
     assert left == {"notes.txt", "dpmmwrap-files.json", *json.loads((out / "dpmmwrap-files.json").read_text())["files"]}
     assert not left & {"draws.npz", "confidence.npy", "posterior.png"}
@@ -28,7 +28,7 @@ def test_what_may_not_be_ours_stays_and_is_said(run, three: Path) -> None:
         json.dumps({"files": json.loads((out / "dpmmwrap-files.json").read_text())["files"] | {"../three.npz": 1}})
     )
     done = run("fit", three, *QUICK, "--out", out)
-    assert "rows.npy, draws.npz there are of an earlier fit" in done.out
+    assert "rows.npy, draws.npz are from an earlier fit" in done.out
     assert (out / "draws.npz").read_bytes() == b"something else" and three.exists()
 
 

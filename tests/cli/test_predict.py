@@ -95,7 +95,7 @@ def test_rows_with_gaps_are_left_out_where_that_is_asked_for(run, model: Path, p
     assert [int(line["row"]) for line in lines] == [row + 1 for row in range(100) if row not in (0, 40)]
     assert [int(line["cluster"]) for line in lines] == load(model).predict(np.delete(X, [0, 40], axis=0)).tolist()
     np.save(tmp_path / "gaps.npy", np.full((3, 2), np.nan))
-    assert "values are missing in all of the 3 rows" in run(*given, "--skip-missing").sentence
+    assert "values are missing in all 3 rows" in run(*given, "--skip-missing").sentence
 
 
 def test_rows_beside_their_labels_by_the_folder_of_a_fit(run, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_rows_beside_their_labels_by_the_folder_of_a_fit(run, tmp_path: Path) ->
     assert fitted.code == 0, fitted.err
     written = ("--out", tmp_path / "new.csv", "--with-data")
     done = run("predict", tmp_path / "out", tmp_path / "x.csv", "--id", "id", *written)
-    assert done.code == 0 and "some rows have the same name: the .csv file has the rows' numbers, too" in done.err
+    assert done.code == 0 and "some rows have the same name, so the .csv file also has the rows' numbers" in done.err
     with (tmp_path / "new.csv").open() as file:
         found = list(csv.DictReader(file))
     assert [*found[0]] == ["row", "id", "cluster", "probability", "outlier", "data_id", "a", "b", "c", "kind"]

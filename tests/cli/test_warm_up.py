@@ -10,7 +10,7 @@ def test_what_was_done_is_said(run) -> None:
     done = run("warm-up", "--family", "mixed", "--family", "multinomial")
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines() == [
-        "mixed: was compiled before", "multinomial: was compiled before", f"kept in {kernel_cache.folder()}",
+        "mixed: already compiled", "multinomial: already compiled", f"kept in {kernel_cache.folder()}",
     ]  # fmt: skip
 
 

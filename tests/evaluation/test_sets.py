@@ -110,7 +110,7 @@ def test_folders(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     for folder in (tmp_path, tmp_path / "more"):
         save(folder, "a", X=X, y=Y)
-    with pytest.raises(InputError, match="but there are two of a"):
+    with pytest.raises(InputError, match="but two are called a"):
         find_sets([str(tmp_path), str(tmp_path / "more")], [], 99)
 
 
