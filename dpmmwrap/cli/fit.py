@@ -12,18 +12,11 @@ import click
 
 from dpmmwrap.cli import DONE, FAILED, INTERRUPTED, update
 from dpmmwrap.cli.common import A_PATH, say_note
+from dpmmwrap.cli.contradictions import settle
 from dpmmwrap.cli.data_options import by_its_name, called, column_of_text, format_of, piped, selection_of, true_labels
-from dpmmwrap.cli.families import as_options, kind_of_file, settle, way_out, why_no_gaps
-from dpmmwrap.cli.fit_options import (
-    EXAMPLES,
-    NO_LOSS,
-    SectionedCommand,
-    all_options,
-    check_backend,
-    check_dask,
-    check_draws,
-)
-from dpmmwrap.cli.parameters import parameters
+from dpmmwrap.cli.families import as_options, kind_of_file, way_out, why_no_gaps
+from dpmmwrap.cli.fit_options import EXAMPLES, NO_LOSS, SectionedCommand, all_options
+from dpmmwrap.cli.parameters import check_dimensions, make_prior, parameters
 from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
 from dpmmwrap.cli.update import check_update
 
@@ -60,9 +53,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         return update.run(options)
     settle(ctx, options)
     options["data"] = piped(ctx, options["data"])
-    check_draws(ctx, options)
-    check_dask(ctx, options)
-    check_backend(ctx, options)
     with connection(options):
         with by_its_name(options["data"]):
             task = read(options)
@@ -111,8 +101,6 @@ class Task(NamedTuple):
 
 def read(options: dict[str, Any]) -> Task:
     """The prior, the points and their true labels, without rows that --skip-missing leaves out."""
-    from dpmmwrap.cli.priors import check_dimensions, make_prior
-
     prior = make_prior(options["prior"], options["family"], options["covariance"])
     task = read_lazily(options, prior) if options["backend"] == "dask" else read_points(options, prior)
     if options["skip_missing"]:

@@ -1,4 +1,4 @@
-"""The options of `dpmmwrap fit` in the sections of its help, and checks of those for backends and draws."""
+"""The options of `dpmmwrap fit`, in the sections of its help."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from dpmmwrap.cli.common import (
     with_options,
 )
 from dpmmwrap.cli.data_options import data_options
-from dpmmwrap.cli.families import uses_julia
-from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS, families_of, family_named
+from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS
 
 INITS = ("auto", "random", "kmeans", "splitnet")
 RATIOS = ("auto", "jain-neal", "reference", "printed")
@@ -220,36 +219,6 @@ OPTIONS: tuple[Option, ...] = (
 
 all_options = with_options(*OPTIONS)
 
-ONE_PLACE = (
-    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "log", "normalize", "categorical"),
-    *("weights", "with_data", "missing", "workers", "machines"),
-)
-"""Options that need all data on one machine, or another backend."""
-
-
-def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse options that Dask does not support, and options of Dask with other backends."""
-    given = [name for name in ("scheduler", "local_workers") if options[name] is not None]
-    if options["backend"] != "dask":
-        for name in given:
-            raise click.UsageError(f"--{name.replace('_', '-')} needs --backend dask.", ctx)
-        return
-    if len(given) != 1:
-        raise click.UsageError("--backend dask needs either --scheduler ADDRESS or --local-workers N.", ctx)
-    for name in ONE_PLACE:
-        if options[name]:
-            option = "--id" if name == "id_column" else f"--{name.replace('_', '-')}"
-            problem = f"{option} needs one machine: --backend dask clusters the points of DATA without changes."
-            raise click.UsageError(problem, ctx)
-    if isinstance(options["subspace"], int):
-        raise click.UsageError("--subspace N needs one machine: project the data first.", ctx)
-    if not (family := families_of(options["family"], options["tails"])[-1]).dask:
-        others = " or ".join(name for name in FAMILIES if family_named(name).dask)
-        raise click.UsageError(f"--family {family.name} needs one machine: --backend dask has {others}.", ctx)
-    if options["draws"] and options["loss"] != NO_LOSS:
-        raise click.UsageError("--draws with --backend dask needs --loss none.", ctx)
-
-
 BACKEND_OPTIONS = ("min_cluster_age",)
 NATIVE_OPTIONS = ("n_jobs", "checkpoint", "checkpoint_every")
 JULIA_OPTIONS = ("workers", "machines")
@@ -264,26 +233,3 @@ def backend_name(options: dict[str, Any]) -> str:
     if name == "auto" and any(options[option] is not None for option in NATIVE_OPTIONS):
         return "native"
     return name
-
-
-def check_backend(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse settings that the backend does not have."""
-    name = backend_name(options)
-    if name != "julia" and any(options[option] for option in JULIA_OPTIONS):
-        raise click.UsageError("--workers and --machines need the Julia backend: --backend julia.", ctx)
-    if name == "julia" and options["checkpoint"] is not None:
-        raise click.UsageError(f"--checkpoint {WITHOUT_JULIA}", ctx)
-
-
-WITHOUT_JULIA = "needs the built-in sampler: leave out --backend julia, --workers and --machines."
-
-
-def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse draws and chains on Julia, and options that need draws."""
-    julia = uses_julia(options)
-    for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
-        if asked and julia:
-            raise click.UsageError(f"{name} {WITHOUT_JULIA}", ctx)
-    for name, value in (("--thin", options["thin"]), ("--loss", options["loss"])):
-        if value is not None and not options["draws"]:
-            raise click.UsageError(f"{name} needs --draws N.", ctx)

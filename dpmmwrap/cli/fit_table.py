@@ -24,21 +24,18 @@ def show(summary: dict[str, Any], source: str) -> None:
 
 def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The lines of the table, each a name and a text; lines without a text are left out."""
+    texts = facts.texts(summary)
     table = [
         ("clusters", facts.clusters_text(summary)),
-        ("sizes", facts.sizes_text(summary["sizes"])),
-        ("outliers", f"{summary['outliers']:,}" if summary["outliers"] else ""),
-        ("groups", facts.groups_text(summary) if summary["n_clusters"] > 1 else ""),
-        ("confidence", facts.confidence_text(summary) if summary["confidence"] is not None else ""),
-        ("log posterior", facts.log_posterior_text(summary)),
+        *((name, texts[name]) for name in ("sizes", "outliers", "groups", "confidence", "log posterior")),
         *(facts.diagnostics_text(summary) if summary["diagnostics"] is not None else []),
         ("NMI, ARI", f"{summary['nmi']:.3f}, {summary['ari']:.3f}" if "nmi" in summary else ""),
-        ("family", facts.family_text(summary)),
-        ("prior", facts.prior_text(summary) if summary["prior_width"] is not None else ""),
+        ("family", texts["family"]),
+        ("prior", texts["prior"]),
         *(("sensitivity", line) for line in facts.sensitivity_text(summary)),
         ("time", time(summary)),
         ("sampler", f"{backend(summary)}, {summary['init']} subclusters, seed {summary['seed']}"),
-        ("missing", counted(summary["missing"], "value") if summary["missing"] else ""),
+        ("missing", texts["missing"]),
         ("left out", f"{counted(summary['skipped'], 'row')} with missing values" if summary["skipped"] else ""),
         ("prepared", preparation(summary)),
         ("data", f"converted from {summary['converted_from']} to float32, once" if summary["converted_from"] else ""),

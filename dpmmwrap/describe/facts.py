@@ -122,6 +122,23 @@ def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
     }
 
 
+def texts(known: Facts) -> dict[str, str]:
+    """The facts in words, by name; empty if there is nothing to say."""
+    return {
+        "sizes": sizes_text(known["sizes"]),
+        "outliers": f"{known['outliers']:,}" if known["outliers"] else "",
+        "number of clusters": interval_text(known) if known["n_clusters_interval"] is not None else "",
+        "groups": groups_text(known) if known["n_clusters"] > 1 else "",
+        "confidence": confidence_text(known) if known["confidence"] is not None else "",
+        "log posterior": log_posterior_text(known),
+        "family": family_text(known),
+        "clusters differ": subspace_text(known).strip(),
+        "prior": prior_text(known) if known["prior_width"] is not None else "",
+        "search": search_text(known),
+        "missing": counted(known["missing"], "value") if known["missing"] else "",
+    }
+
+
 def clusters_text(known: Facts) -> str:
     """The number of clusters, their subspace, and how sure the number is."""
     around = [interval_text(known)] if known["n_clusters_interval"] is not None else []

@@ -273,16 +273,13 @@ def close(mine: Float64Array, kept: Any) -> bool:
 
 def rows_of(known: Facts, model: Any) -> list[tuple[str, str]]:
     """A fitted model in a few lines."""
+    texts = facts.texts(known)
+    first = ("sizes", "outliers", "number of clusters", "confidence", "family", "clusters differ")
     table = [
-        ("sizes", facts.sizes_text(known["sizes"])),
-        ("outliers", f"{known['outliers']:,}" if known["outliers"] else ""),
-        ("number of clusters", facts.interval_text(known) if known["n_clusters_interval"] is not None else ""),
-        ("confidence", facts.confidence_text(known) if known["confidence"] is not None else ""),
-        ("family", facts.family_text(known)),
-        ("clusters differ", facts.subspace_text(known).strip()),
+        *((name, texts[name]) for name in first),
         ("prior over partitions", facts.partition_prior_text(model)),
-        ("log posterior", facts.log_posterior_text(known)),
-        ("search", facts.search_text(known) + (", interrupted" if known["interrupted"] else "")),
+        ("log posterior", texts["log posterior"]),
+        ("search", texts["search"] + (", interrupted" if known["interrupted"] else "")),
         *(("note", note) for note in known["notes"]),
     ]
     return [(name, words) for name, words in table if words]

@@ -147,9 +147,8 @@ def bar(plan: FitPlan, *, leave: bool = False) -> Iterator[Chains]:
 
 def live_line(layout: str, total: int | None, **options: Any) -> Any:
     """tqdm's line on a terminal or in a notebook."""
-    with warnings.catch_warnings():
-        # Without ipywidgets a notebook has a bar of text.
-        warnings.simplefilter("ignore")
+    # It warns that a notebook without ipywidgets has a bar of text.
+    with warnings.catch_warnings(action="ignore"):
         from tqdm.auto import tqdm
     # Redraw by time alone: often only the text changes.
     return tqdm(total=total, bar_format=layout, dynamic_ncols=True, miniters=0, file=sys.stderr, **options)

@@ -19,8 +19,7 @@ BATCHES = 10
 
 def fit(X: Float64Array, prior: NIW, alpha: float, laps: int, seed: int) -> tuple[IntArray, int]:
     """Labels, and the number of passes over the data until nothing changed."""
-    with old_names(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        warnings.simplefilter("ignore")
+    with old_names(), warnings.catch_warnings(action="ignore"), tempfile.TemporaryDirectory() as folder:
         import bnpy
 
         data = bnpy.data.XData(in_prior_units(X, prior))

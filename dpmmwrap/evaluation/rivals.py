@@ -5,7 +5,6 @@ Those that depend on units get columns of variance one if the settings say so; r
 
 from __future__ import annotations
 
-import contextlib
 import math
 import warnings
 from collections.abc import Iterator
@@ -84,7 +83,8 @@ def kmeans(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Meth
 
 def timed(model: Any, X: Points, points: Any, settings: FitSettings) -> MethodFit:
     """Fit one of scikit-learn's estimators, in double precision: in single precision a covariance may not factorise."""
-    with quiet(), Clock() as clock:
+    # It warns about convergence and repeated points.
+    with warnings.catch_warnings(action="ignore"), Clock() as clock:
         labels = model.fit_predict(points)
     return finish(X, labels, settings, clock, int(getattr(model, "n_iter_", 1)))
 
@@ -101,7 +101,7 @@ def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: i
     points = in_one_unit(X, settings)
     n = points.shape[0]
     candidates: list[Clustering] = []
-    with quiet(), Clock() as clock:
+    with warnings.catch_warnings(action="ignore"), Clock() as clock:
         for count in cluster_grid(min(MOST_CLUSTERS, n - 1)):
             labels = KMeans(count, n_init=SEARCH_STARTS, random_state=seed).fit_predict(points)
             # The sample is the same each time.
@@ -121,7 +121,7 @@ def cluster_grid(most: int) -> Iterator[int]:
 def bayesian_information(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """Gaussian mixtures by EM, full and diagonal, with the number of components that has the best BIC."""
     points = in_one_unit(X, settings)
-    with quiet(), Clock() as clock:
+    with warnings.catch_warnings(action="ignore"), Clock() as clock:
         candidates = by_information(points, "full", seed) + by_information(points, "diag", seed)
     return finish(X, best(candidates), settings, clock, len(candidates))
 
@@ -184,11 +184,3 @@ def in_one_unit(X: Points, settings: FitSettings) -> Any:
 
         return StandardScaler().fit_transform(X.astype(np.float64))
     return X.astype(np.float64)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Without scikit-learn's warnings about convergence and repeated points."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

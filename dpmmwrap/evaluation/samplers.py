@@ -88,9 +88,8 @@ def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, se
 
 
 def timed_fit(model: Any, X: Points, truth: IntArray | None = None) -> Clock:
-    with Clock() as clock, warnings.catch_warnings():
-        # Hundreds of fits would print their notes.
-        warnings.simplefilter("ignore", UserWarning)
+    # Hundreds of fits would print their notes.
+    with Clock() as clock, warnings.catch_warnings(action="ignore", category=UserWarning):
         model.fit(X, truth=truth)
     if model.interrupted_:
         raise KeyboardInterrupt

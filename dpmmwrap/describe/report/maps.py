@@ -117,9 +117,8 @@ def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[
 
     reduced = reduced_to_few(standard)
     try:
-        with warnings.catch_warnings():
-            # Some columns may be sums of others.
-            warnings.simplefilter("ignore", UserWarning)
+        # It warns about columns that are sums of others.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
             model = LinearDiscriminantAnalysis(n_components=2).fit(reduced[chosen], labels[chosen])
             flat = model.transform(reduced)
     except (ValueError, np.linalg.LinAlgError):
@@ -145,9 +144,8 @@ def umap_of(standard: Any) -> Float64Array | None:
         return None
     from sklearn.neighbors import NearestNeighbors
 
-    with warnings.catch_warnings():
-        # It warns that a seed means one thread, which is what we want.
-        warnings.simplefilter("ignore")
+    # It warns that a seed means one thread, which is what we want.
+    with warnings.catch_warnings(action="ignore"):
         from umap import UMAP
 
         points = reduced_to_few(standard)

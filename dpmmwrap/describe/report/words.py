@@ -146,18 +146,18 @@ def settings(subject: Subject) -> list[tuple[str, str]]:
     """The settings of the fit, by name."""
     from dpmmwrap import __version__
 
-    model, known = subject.model, subject.facts
+    model, known, texts = subject.model, subject.facts, facts.texts(subject.facts)
     table = [
-        ("family", facts.family_text(known)),
-        ("clusters differ", facts.subspace_text(known).strip()),
+        ("family", texts["family"]),
+        ("clusters differ", texts["clusters differ"]),
         ("prior over partitions", facts.partition_prior_text(model)),
-        ("prior", facts.prior_text(known) if known["prior_width"] is not None else ""),
-        ("length", facts.search_text(known)),
+        ("prior", texts["prior"]),
+        ("length", texts["search"]),
         ("start of new clusters", str(model.init_)),
         ("sampler", known["backend"]),
         ("seed", str(known["seed"])),
         ("log posterior", number(known["log_posterior"])),
-        ("missing", counted(known["missing"], "value") if known["missing"] else ""),
+        ("missing", texts["missing"]),
         ("time", "" if subject.seconds is None else f"{subject.seconds:,.1f} s"),
         ("version", f"dpmmwrap {__version__}"),
     ]
