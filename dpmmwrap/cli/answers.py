@@ -21,9 +21,6 @@ class RowNames(NamedTuple):
     columns: tuple[str, ...]
     names: tuple[Any, ...]
 
-    def lines(self, begin: int, end: int) -> Iterator[tuple[Any, ...]]:
-        return zip(*(names[begin:end] for names in self.names), strict=True)
-
 
 def row_names(n: int, ids: np.ndarray[Any, Any] | None = None, kept: np.ndarray[Any, Any] | None = None) -> RowNames:
     """Ids, or the numbers of rows in the file; `kept` has the indices of the rows if some were left out."""
@@ -51,39 +48,45 @@ def write_assignments(
 
     A row without a probability has no cluster, and is not an outlier.
     """
-    from dpmmwrap.files import csv_text
-
     taken = [*rows.columns, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
     beside = [f"data_{name}" if name in taken else name for name in data or ()]
-    file.write(csv_text([[*taken, *beside]]))
-    begin = 0
-    for labels, probabilities in answers:
-        end = begin + len(labels)
-        columns: list[Iterable[Any]] = [labels.tolist()]
-        columns += [] if groups is None else [groups[begin:end].tolist()]
-        known = [not math.isnan(probability) for probability in probabilities]
-        columns.append(f"{p:.6g}" if there else "" for p, there in zip(probabilities.tolist(), known, strict=True))
-        columns.append(((labels < 0) & known).astype(int))
-        columns += [column[begin:end].tolist() for column in (data or {}).values()]
-        names = rows.lines(begin, end)
-        file.write(csv_text((*name, *rest) for name, rest in zip(names, zip(*columns, strict=True), strict=True)))
-        begin = end
+
+    def lines() -> Iterator[Iterable[Any]]:
+        begin = 0
+        for labels, probabilities in answers:
+            some = slice(begin, begin + len(labels))
+            columns: list[Iterable[Any]] = [labels.tolist()]
+            columns += [] if groups is None else [groups[some].tolist()]
+            known = [not math.isnan(probability) for probability in probabilities]
+            columns.append(f"{p:.6g}" if there else "" for p, there in zip(probabilities.tolist(), known, strict=True))
+            columns.append(((labels < 0) & known).astype(int))
+            columns += [column[some].tolist() for column in (data or {}).values()]
+            yield zip(*columns, strict=True)
+            begin = some.stop
+
+    write_named(file, rows, [*taken, *beside], lines())
 
 
 def write_probabilities(
     file: IO[bytes], rows: RowNames, answers: Iterable[np.ndarray[Any, Any]], n_clusters: int, outliers: bool
 ) -> None:
     """A line for each row: its probability in each cluster, and in the outlier component if there is one."""
+    clusters = (f"cluster_{label}" for label in range(n_clusters))
+    header = [*rows.columns, *clusters, *(["outlier"] if outliers else [])]
+    write_named(file, rows, header, ([[f"{p:.6g}" for p in line] for line in piece.tolist()] for piece in answers))
+
+
+def write_named(
+    file: IO[bytes], rows: RowNames, header: Iterable[str], pieces: Iterable[Iterable[Iterable[Any]]]
+) -> None:
+    """A header, and the cells of each row behind its name, piece by piece."""
     from dpmmwrap.files import csv_text
 
-    clusters = (f"cluster_{label}" for label in range(n_clusters))
-    file.write(csv_text([[*rows.columns, *clusters, *(["outlier"] if outliers else [])]]))
-    begin = 0
-    for probabilities in answers:
-        end = begin + len(probabilities)
-        cells = ([f"{value:.6g}" for value in line] for line in probabilities.tolist())
-        file.write(csv_text([*name, *line] for name, line in zip(rows.lines(begin, end), cells, strict=True)))
-        begin = end
+    file.write(csv_text([header]))
+    names = zip(*rows.names, strict=True)
+    for piece in pieces:
+        # The names come second: zip would take one too many at the end of a piece.
+        file.write(csv_text((*name, *cells) for cells, name in zip(piece, names, strict=False)))
 
 
 def write_npy_pieces(file: IO[bytes], pieces: Iterable[np.ndarray[Any, Any]], rows: int) -> None:

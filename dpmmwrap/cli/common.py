@@ -42,8 +42,10 @@ def split_words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def number_list(ctx: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
+def number_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[int, ...] | None:
     """Positive numbers separated by commas, without repetitions."""
+    if value is None:
+        return None
     return tuple(dict.fromkeys(POSITIVE(word.strip(), option, ctx) for word in value.split(",")))
 
 

@@ -119,7 +119,6 @@ def true_labels(value: str | None, data: Path, format: Format) -> TrueLabels:
 
 
 def selection_of(options: dict[str, Any], labels: str | None = None) -> Selection:
-    """The columns that the options select."""
     from dpmmwrap.files import Selection
 
     return Selection(options["columns"], options["drop"] or (), options["id_column"], labels, format_of(options))
@@ -136,7 +135,6 @@ def column_of_text(options: dict[str, Any], column: str) -> Any:
 
 
 def left_out_note(rows: int) -> str:
-    """The note about rows that --skip-missing leaves out."""
     from dpmmwrap.describe.wording import counted
 
     return f"{counted(rows, 'row')} with missing values left out"

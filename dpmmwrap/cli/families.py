@@ -9,7 +9,6 @@ from dpmmwrap.families import FAMILIES, family_for, family_named
 
 if TYPE_CHECKING:
     from dpmmwrap.files import InputError, WordsInstead
-    from dpmmwrap.files.reading import Kind
 
 
 def families_with(ability: str) -> str:
@@ -25,11 +24,6 @@ def with_network(options: dict[str, Any]) -> bool:
     if options["init"] == "auto" and options["weights"] is None:
         return options["acceptance_ratio"] in ("reference", "printed") or options["backend"] == "julia"
     return options["init"] == "splitnet" or options["weights"] is not None
-
-
-def kind_of_file(options: dict[str, Any]) -> Kind:
-    """The contents of the files. Exposures need not be whole numbers."""
-    return "numbers" if options["exposure"] is not None else family_named(options["family"]).input
 
 
 def why_no_gaps(options: dict[str, Any]) -> str:

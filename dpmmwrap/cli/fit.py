@@ -14,11 +14,12 @@ from dpmmwrap.cli import DONE, FAILED, INTERRUPTED, update
 from dpmmwrap.cli.common import A_PATH, say_note
 from dpmmwrap.cli.contradictions import settle
 from dpmmwrap.cli.data_options import by_its_name, called, column_of_text, format_of, piped, selection_of, true_labels
-from dpmmwrap.cli.families import as_options, kind_of_file, way_out, why_no_gaps
+from dpmmwrap.cli.families import as_options, way_out, why_no_gaps
 from dpmmwrap.cli.fit_options import EXAMPLES, NO_LOSS, SectionedCommand, all_options
 from dpmmwrap.cli.parameters import check_dimensions, make_prior, parameters
 from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
 from dpmmwrap.cli.update import check_update
+from dpmmwrap.families import family_named
 
 if TYPE_CHECKING:
     from dpmmwrap.cli.results import FitResult
@@ -137,12 +138,13 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     files = files_of(options["data"])
     labels = true_labels(options["labels"], files[0], format_of(options))
     gaps = options["skip_missing"] or not why_no_gaps(options)
-    kind, words = kind_of_file(options), options["categorical"] or ()
+    # Exposures need not be whole numbers.
+    kind = family_named(options["family"]).input if options["exposure"] is None else "numbers"
     beside = {name: options[name] for name in BESIDE if options[name] is not None}
     drop = (*(options["drop"] or ()), *beside.values())
     try:
         wanted = with_weights(selection_of(options | {"drop": drop}, labels.column), options["sample_weight"])
-        data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=wanted)
+        data = read_data(files, kind=kind, gaps=gaps, words=options["categorical"] or (), wanted=wanted)
     except InputError as error:
         raise InputError(f"{error}{way_out(error, options)}") from error
     truth, classes = (data.y, data.classes) if labels.file is None else read_classes(labels.file, len(data))

@@ -14,7 +14,6 @@ SHORT = 0.05
 
 
 def show(summary: dict[str, Any], source: str) -> None:
-    """Print the table on stdout."""
     click.echo(f"{source}: {counted(summary['points'], 'point')} {facts.width_text(summary)}")
     for name, value in rows(summary):
         click.echo(f"  {click.style(f'{name:<14}', bold=True)} {value}")
@@ -60,7 +59,6 @@ def backend(summary: dict[str, Any]) -> str:
 
 
 def preparation(summary: dict[str, Any]) -> str:
-    """The transformations of the features."""
     done = [f"logarithm of {', '.join(summary['logged'])}"] if summary["logged"] else []
     done += ["rows of length 1"] if summary["normalized"] else []
     done += ["standardised"] if summary["scaled"] else []

@@ -41,14 +41,10 @@ def size_option(name: str, text: str) -> Option:
     """An option about the size of the experiments, for one number or several."""
     full, small = getattr(PaperSizes(), name), getattr(SMALL, name)
     several = isinstance(full, tuple)
-    kind: dict[str, Any] = {"callback": numbers_or_none, "metavar": "N,N,…"} if several else {"type": POSITIVE}
+    kind: dict[str, Any] = {"callback": number_list, "metavar": "N,N,…"} if several else {"type": POSITIVE}
     shown = [",".join(map(str, value)) if several else str(value) for value in (full, small)]
     default = shown[0] if full == small else f"{shown[0]}; {shown[1]} with --small"
     return click.option(f"--{name.replace('_', '-')}", default=None, help=f"{text}  [default: {default}]", **kind)
-
-
-def numbers_or_none(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    return None if value is None else number_list(ctx, option, value)
 
 
 @click.command("paper", epilog=HELP)

@@ -170,12 +170,12 @@ def known_names(mixture: Mixture, files: Sequence[Path], asked: Selection) -> tu
     names = mixture.input_names
     if names is None or names == numbered(len(names)) or asked.columns is not None or asked.drop:
         return None
-    there = read_names(files[0], asked.format)
-    if there is None:
+    names_of_file = read_names(files[0], asked.format)
+    if names_of_file is None:
         return None
-    missing = [name for name in names if name not in there]
+    missing = [name for name in names if name not in names_of_file]
     if missing:
-        came = f"it has the columns {listed(there)}"
+        came = f"it has the columns {listed(names_of_file)}"
         raise InputError(f"{files[0]} should have a column {missing[0]!r} like the model, but {came}")
     return names
 

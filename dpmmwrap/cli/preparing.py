@@ -61,14 +61,12 @@ def repeated_rows_note(data: Data) -> list[str]:
 
 
 def repeated_ids_note(ids: Any, file: str) -> list[str]:
-    """A note about rows that have the same name."""
     if ids is None or len(set(ids.tolist())) == len(ids):
         return []
     return [f"some rows have the same name, so {file} also has the rows' numbers"]
 
 
 def counting_notes(data: Data) -> list[str]:
-    """Notes about columns that number the rows."""
     from dpmmwrap.files.problems import as_option
 
     return [

@@ -160,10 +160,10 @@ def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) 
         for name, figure in (pictures(fitted, task) if plotting.available() else {}).items():
             made[name] = attempt(name, partial(save, folder / name, figure))
     written += [name for name, done in made.items() if done]
-    said = f"Written to {folder}: {', '.join(written)}{tidy(folder, written)}"
+    sentence = f"Written to {folder}: {', '.join(written)}{tidy(folder, written)}"
     if not (lazy or plotting.available()):
-        said += " (for pictures: pip install matplotlib)"
-    return said, [name for name, done in made.items() if not done]
+        sentence += " (for pictures: pip install matplotlib)"
+    return sentence, [name for name, done in made.items() if not done]
 
 
 def save(path: Path, figure: Callable[[], Any]) -> None:
@@ -211,7 +211,6 @@ def write_draws(folder: Path, model: DPMM) -> list[str]:
 
 
 def write_labels(path: Path, fitted: FitResult, task: Task, tell: Callable[[str], None]) -> None:
-    """Write each row's cluster, its probability, its group, whether the row is an outlier, and its data."""
     from dpmmwrap.mixture import Assignment
 
     model, data = fitted.model, task.data

@@ -29,7 +29,7 @@ def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = Non
     sizes = cluster_sizes(model)
     present = model._present
     rows = len(model.labels_)
-    there = slice(None) if present is None else present.rows
+    rows_with_values = slice(None) if present is None else present.rows
     with_values = rows if present is None else len(present.rows) + present.weightless
     component_groups = np.arange(len(sizes)) if groups is None else groups.of_points(np.arange(len(sizes)))
     return {
@@ -59,7 +59,7 @@ def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = Non
         "sizes": sizes.tolist(),
         "group_sizes": np.bincount(component_groups, weights=sizes).astype(int).tolist(),
         "notes": list(model.notes_),
-        **({} if truth is None else agreement(truth[there], model.labels_[there])),
+        **({} if truth is None else agreement(truth[rows_with_values], model.labels_[rows_with_values])),
     }
 
 
@@ -233,7 +233,6 @@ def partition_prior_text(model: Any) -> str:
 
 
 def prior_text(known: Facts) -> str:
-    """The hyperparameters of the default prior."""
     numbers = ", ".join(f"{name} {known[f'prior_{name}']:,.3g}" for name in HYPERPARAMETERS)
     learned = known["prior_learned"]
     words = "all learned" if len(learned) == len(HYPERPARAMETERS) else f"{' and '.join(learned)} learned"

@@ -246,8 +246,8 @@ def classes_of(truth: Sequence[Any], rows: int) -> tuple[IntArray, tuple[str, ..
 def labels_of(model: Any, X: Any) -> IntArray:
     """The labels of the fit if X is its data; else predictions."""
     points = model.mixture_._points(model._rows(X))
-    there = with_values(points)
-    if len(there) == len(model.labels_) and are_those_of_the_fit(model, points if there.all() else points[there]):
+    present = with_values(points)
+    if len(present) == len(model.labels_) and are_those_of_the_fit(model, points if present.all() else points[present]):
         return np.asarray(model.labels_)
     return np.asarray(model.predict(X))
 

@@ -107,7 +107,6 @@ def profiles_of(
 
 
 def profiles_for(model: Any, points: Any, labels: IntArray, n_clusters: int, names: Sequence[str] | None) -> Profiles:
-    """The profiles of clusters of rows of a fitted model."""
     columns, counts = model.mixture_.columns, model.mixture_.posterior.profile == "counts"
     return profiles_of(points, labels, n_clusters, names=names, columns=columns, counts=counts)
 
@@ -163,10 +162,10 @@ def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: t
     centre = np.nan_to_num(mean_of(np.asarray(points[:CHUNK], dtype=np.float64)))
     for rows in chunks_of(len(labels)):
         values = np.asarray(points[rows], dtype=np.float64) - centre
-        there = ~np.isnan(values)
-        values[~there] = 0.0
+        known = ~np.isnan(values)
+        values[~known] = 0.0
         members = membership(labels[rows], n_clusters)
-        present += members @ there.astype(np.float64)
+        present += members @ known.astype(np.float64)
         sums += members @ values
         squares += members @ values**2
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -187,8 +186,8 @@ def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: t
 
 def mean_of(values: Float64Array) -> Float64Array:
     """The mean of each column without missing values; 0 for an empty one."""
-    there = ~np.isnan(values)
-    return np.asarray(np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
+    known = ~np.isnan(values)
+    return np.asarray(np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
 
 
 def table_profiles(points: TablePoints, labels: IntArray, n_clusters: int, columns: Columns | None) -> Profiles:
@@ -219,10 +218,10 @@ def level_tables(
     codes: IntArray, labels: IntArray, n_clusters: int, name: str, levels: Sequence[str]
 ) -> tuple[Any, ...]:
     """The shares of the levels of one column, without missing values (below 0)."""
-    there = codes >= 0
-    clusters = np.where(labels < 0, n_clusters, labels)[there].astype(np.int64)
+    known = codes >= 0
+    clusters = np.where(labels < 0, n_clusters, labels)[known].astype(np.int64)
     width = len(levels)
-    table = np.bincount(clusters * width + codes[there], minlength=(n_clusters + 1) * width).astype(np.float64)
+    table = np.bincount(clusters * width + codes[known], minlength=(n_clusters + 1) * width).astype(np.float64)
     table = table.reshape(n_clusters + 1, width)
     with np.errstate(invalid="ignore", divide="ignore"):
         here, elsewhere = shares_of(table)

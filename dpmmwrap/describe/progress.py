@@ -21,7 +21,6 @@ EVERY = 10
 
 
 def in_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook."""
     shell = sys.modules.get("IPython")
     return shell is not None and hasattr(shell.get_ipython(), "kernel")
 
@@ -52,8 +51,6 @@ def plain_line(settings: Settings, verbose: int, number: int, iteration: Iterati
 
 
 class FitPlan(NamedTuple):
-    """The length of a fit."""
-
     search: int
     """The iterations of a chain's search, or the largest number of them."""
     total: int = 0

@@ -173,8 +173,8 @@ def draw_ranks(axes: Any, ranks: Ranks) -> None:
 def draw_sets(axes: Any, scores: Sequence[Score], sets: Sequence[tuple[str, str]], methods: Sequence[str]) -> None:
     lines = {data: line for line, (_, data) in enumerate(sets)}
     for name, offset in zip(methods, np.linspace(-SPREAD, SPREAD, len(methods)), strict=True):
-        own = [entry for entry in scores if entry.method == name and not math.isnan(entry.ari)]
-        axes.plot([entry.ari for entry in own], [lines[entry.data] + offset for entry in own], **look(name))
+        subset = [entry for entry in scores if entry.method == name and not math.isnan(entry.ari)]
+        axes.plot([entry.ari for entry in subset], [lines[entry.data] + offset for entry in subset], **look(name))
     for line in range(1, len(sets)):
         same = sets[line][0] == sets[line - 1][0]
         axes.axhline(line - 0.5, color=FAINT if same else INK, linewidth=0.3 if same else 0.6, zorder=1)

@@ -90,7 +90,6 @@ def is_keras(path: Path) -> bool:
 
 
 def read_keras(path: Path) -> Data:
-    """The test set."""
     arrays = read_arrays(path, required=("x_test", "y_test"))
     X = flat(arrays["x_test"])
     return Data(check_points(X, f"x_test in {path}"), check_labels(arrays["y_test"], len(X), f"y_test in {path}"))

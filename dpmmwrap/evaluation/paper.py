@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from dpmmwrap.evaluation.experiments import (
     TABLE,
     Comparison,
     Plan,
-    Run,
     all_runs,
     methods_of,
     plan_mixtures,
@@ -56,7 +54,6 @@ def paper_methods(backend: str) -> list[str]:
 
 
 def on_julia(name: str) -> str:
-    """The name of a method on Julia."""
     return name + JULIA if name.lower() in map(str.lower, SUBC) else name
 
 
@@ -72,11 +69,10 @@ def plan_paper(choice: Comparison, sizes: PaperSizes, real: Sets, backend: str) 
         runs += all_runs(EXPERIMENT, TABLE, entry, methods_of(plan), several, prints)
     clusters = sizes.clusters if PLANE in sizes.dims else ()
     watched = watched_runs(plan, choice, PLANE, clusters, sizes.points, None, sizes.runs)
-    return Plan([*with_bounds(runs, sizes.upper_bounds), *watched], [*real.notes, *plan.notes])
-
-
-def with_bounds(runs: Sequence[Run], bounds: Sequence[int]) -> Iterator[Run]:
-    """The same runs, with one of DPGMM for each upper bound."""
-    for run in runs:
-        for bound in bounds if run.method == OUR_PRIOR else bounds[:1]:
-            yield replace(run, settings=replace(run.settings, upper_bound=bound))
+    # DPGMM has a run for each upper bound.
+    bounded = [
+        replace(run, settings=replace(run.settings, upper_bound=bound))
+        for run in runs
+        for bound in (sizes.upper_bounds if run.method == OUR_PRIOR else sizes.upper_bounds[:1])
+    ]
+    return Plan([*bounded, *watched], [*real.notes, *plan.notes])

@@ -78,7 +78,11 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
 
 
 def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
-    rows = with_distances([named(row) for row in store.finished(TABLE)])
+    rows = store.finished(TABLE)
+    # DPGMM (our prior) has a separate name for each upper bound.
+    rows = [row | ({"method": f"DPGMM ({row['upper_bound']})"} if row["method"] == OUR_PRIOR else {}) for row in rows]
+    best = best_log_posteriors(rows, DATA_SET)
+    rows = [row | {"below_best": best.get(key_of(row, DATA_SET), math.nan) - row["log_posterior"]} for row in rows]
     mixtures, real = select(rows, data=SYNTHETIC), [row for row in rows if row["data"] != SYNTHETIC]
     words = ["The experiments of Winter, Dinari and Freifeld (2022), mean ± standard deviation over runs.", MEASURES]
     if mixtures:
@@ -93,18 +97,18 @@ def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
         caption = "Mean ± standard deviation over data sets. Dashes: as many clusters found as there are."
         sections.append(Section("Where starts fail", pictures=[Picture(file, caption)]))
     for dim in sorted(distinct(mixtures, "dim")):
-        own = select(mixtures, dim=dim)
-        sections.append(part(folder, f"Mixtures in {dim} dimensions", f"boxplots-d{dim}", own))
+        subset = select(mixtures, dim=dim)
+        sections.append(part(folder, f"Mixtures in {dim} dimensions", f"boxplots-d{dim}", subset))
     if mixtures:
         words = ["The paper shows its results on mixtures in figures; its text has only these numbers."]
         sections.append(Section("Running times beside the paper", words, times_table(mixtures)))
     for data in distinct(real, "data"):
-        own = select(real, data=data)
+        subset = select(real, data=data)
         name = data.lower().replace("-", "")
-        size = f"{own[0]['points']:,} points in {own[0]['dim']} dimensions, {own[0]['clusters']} classes."
-        sections.append(part(folder, data, f"boxplots-{name}", own, [size]))
+        size = f"{subset[0]['points']:,} points in {subset[0]['dim']} dimensions, {subset[0]['clusters']} classes."
+        sections.append(part(folder, data, f"boxplots-{name}", subset, [size]))
         words = [PAPER_NUMBERS.format(data)]
-        sections.append(Section(f"{data} beside the paper", words, beside_the_paper(own, paper_rows(data))))
+        sections.append(Section(f"{data} beside the paper", words, beside_the_paper(subset, paper_rows(data))))
     if plotting.available():
         sections += qualitative_sections(folder, store)
     write_sections(folder, "The experiments of the paper", command, sections)
@@ -117,17 +121,6 @@ def part(folder: Path, title: str, name: str, rows: Sequence[Row], words: Sequen
         file = figures.save_both(folder, name, figures.boxes_figure(rows, figures.MORE_PANELS))
         section.pictures.append(Picture(file, BOXES))
     return section
-
-
-def named(row: Row) -> Row:
-    """The row, with a separate name of DPGMM (our prior) for each upper bound."""
-    return row | {"method": f"DPGMM ({row['upper_bound']})"} if row["method"] == OUR_PRIOR else row
-
-
-def with_distances(rows: Sequence[Row]) -> list[Row]:
-    """The rows with a column `below_best`: how far the log posterior is below the best one on the data set."""
-    best = best_log_posteriors(rows, DATA_SET)
-    return [row | {"below_best": best.get(key_of(row, DATA_SET), math.nan) - row["log_posterior"]} for row in rows]
 
 
 def times_table(rows: Sequence[Row]) -> ReportTable:
@@ -230,13 +223,13 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
     rows = store.finished(QUALITATIVE)
     sections = []
     for clusters in dict.fromkeys(run.source.clusters for run, _ in kept):
-        own = [(run, arrays) for run, arrays in kept if run.source.clusters == clusters]
-        names = list(dict.fromkeys(run.method for run, _ in own))
-        traces = {name: [arrays for run, arrays in own if run.method == name] for name in names}
+        watched = [(run, arrays) for run, arrays in kept if run.source.clusters == clusters]
+        names = list(dict.fromkeys(run.method for run, _ in watched))
+        traces = {name: [arrays for run, arrays in watched if run.method == name] for name in names}
         lines = figures.iterations_figure(traces, clusters)
         file = figures.save_both(folder, f"iterations-k{clusters}", lines)
         pictures = [Picture(file, f"By iteration, for {clusters} true clusters in one data set.")]
-        source = own[0][0].source
+        source = watched[0][0].source
         if source.dim > 1:
             firsts = {name: traces[name][0]["labels"] for name in names}
             pictures.append(scatter(folder, clusters, source, firsts, select(rows, clusters=clusters)))

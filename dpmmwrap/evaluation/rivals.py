@@ -73,7 +73,6 @@ def expectation_maximisation(X: Points, truth: IntArray, settings: FitSettings, 
 
 
 def kmeans(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-    """scikit-learn's k-means, given the true number of clusters."""
     from sklearn.cluster import KMeans
 
     stopping = {} if settings.own_rules else {"max_iter": settings.iterations}

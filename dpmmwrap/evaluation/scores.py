@@ -106,12 +106,8 @@ def mean_ranks(scores: Sequence[Score]) -> Ranks:
 
     # Rounding keeps ties that differ in the last bit.
     aris = {(entry.data, entry.method): round(entry.ari, 6) for entry in scores if not math.isnan(entry.ari)}
-    sets = list(dict.fromkeys(entry.data for entry in scores))
-    methods = [
-        name
-        for name in dict.fromkeys(entry.method for entry in scores)
-        if 2 * sum((data, name) in aris for data in sets) >= len(sets)
-    ]
+    sets = list(by_set(scores))
+    methods = [name for name in methods_in(scores) if 2 * sum((data, name) in aris for data in sets) >= len(sets)]
     common = [data for data in sets if methods and all((data, name) in aris for name in methods)]
     if not common:
         return Ranks({}, 0)
@@ -123,6 +119,14 @@ NONE = "–"
 GROUPS = "at groups"
 BEHIND, CLEARLY = 15, 0.02
 """The largest number of sets where our default is behind, and the smallest difference that counts."""
+
+
+def by_set(scores: Iterable[Score]) -> dict[str, dict[str, Score]]:
+    """The scores of each set, by method."""
+    sets: dict[str, dict[str, Score]] = {}
+    for entry in scores:
+        sets.setdefault(entry.data, {})[entry.method] = entry
+    return sets
 
 
 def methods_in(scores: Iterable[Score]) -> list[str]:
@@ -147,10 +151,10 @@ def means_table(scores: Sequence[Score], ranks: Ranks) -> ReportTable:
     columns = columns_of(scores)
     lines = []
     for battery in (*dict.fromkeys(entry.battery for entry in scores), None):
-        own = [entry for entry in scores if battery in (entry.battery, None)]
-        count = len({entry.data for entry in own})
+        subset = [entry for entry in scores if battery in (entry.battery, None)]
+        count = len({entry.data for entry in subset})
         means = [
-            mean_of([measure(entry) for entry in own if entry.method == name], count) for _, name, measure in columns
+            mean_of([measure(entry) for entry in subset if entry.method == name], count) for _, name, measure in columns
         ]
         lines.append([battery or "all", str(count), *means])
     if ranks.by_method:
@@ -172,10 +176,9 @@ def sets_table(scores: Sequence[Score]) -> ReportTable:
     """A line per set: the ARI of each method and, in brackets, its number of clusters."""
     columns = columns_of(scores)
     lines = []
-    for data in dict.fromkeys(entry.data for entry in scores):
-        own = {entry.method: entry for entry in scores if entry.data == data}
-        first = next(iter(own.values()))
-        cells = [with_clusters(own.get(name), heading, measure) for heading, name, measure in columns]
+    for data, entries in by_set(scores).items():
+        first = next(iter(entries.values()))
+        cells = [with_clusters(entries.get(name), heading, measure) for heading, name, measure in columns]
         lines.append([data, f"{first.points:,}", str(first.dim), str(first.classes), *cells])
     return ReportTable(["set", "points", "D", "classes", *(heading for heading, _, _ in columns)], lines)
 
@@ -211,12 +214,10 @@ def number(value: float, form: str) -> str:
 def behind_table(scores: Sequence[Score]) -> ReportTable | None:
     """The sets where another method's ARI is furthest above that of our default; None if there are none."""
     pairs = []
-    for data in dict.fromkeys(entry.data for entry in scores):
-        own = [entry for entry in scores if entry.data == data and not math.isnan(entry.ari)]
-        ours = next((entry for entry in own if entry.method == OURS), None)
-        best = max(own, key=lambda entry: entry.ari, default=None)
-        if ours is not None and best is not None and best.ari > ours.ari + CLEARLY:
-            pairs.append((ours, best))
+    for entries in by_set([entry for entry in scores if not math.isnan(entry.ari)]).values():
+        best = max(entries.values(), key=lambda entry: entry.ari)
+        if OURS in entries and best.ari > entries[OURS].ari + CLEARLY:
+            pairs.append((entries[OURS], best))
     pairs.sort(key=lambda pair: pair[0].ari - pair[1].ari)
     lines = [
         [ours.data, str(ours.classes), f"{ours.n_clusters:g}", f"{ours.ari:.2f}", best.method, f"{best.ari:.2f}"]
@@ -227,19 +228,14 @@ def behind_table(scores: Sequence[Score]) -> ReportTable | None:
 
 def published_table(scores: Sequence[Score], published: Published) -> ReportTable | None:
     """Published scores beside ours; None if there are none for these sets."""
-    sets = [data for data in dict.fromkeys(entry.data for entry in scores) if data in published]
+    sets = {data: entries for data, entries in by_set(scores).items() if data in published}
     if not sets:
         return None
     names = list(dict.fromkeys(name for data in sets for name in published[data]))
     here = [name for name in methods_in(scores) if name == OURS or name in GIVEN_K]
-    aris = {(entry.data, entry.method): entry.ari for entry in scores}
-    lines = [
-        [
-            data,
-            *(number(aris.get((data, name), math.nan), ".2f") for name in here),
-            *(published[data].get(name) or NONE for name in names),
-        ]
-        for data in sets
-    ]
+    lines = []
+    for data, entries in sets.items():
+        aris = [number(entries[name].ari, ".2f") if name in entries else NONE for name in here]
+        lines.append([data, *aris, *(published[data].get(name) or NONE for name in names)])
     header = ["set", *(f"ARI, {name}, here" for name in here), *(name.removeprefix(PUBLISHED) for name in names)]
     return ReportTable(header, lines)

@@ -42,8 +42,6 @@ def in_columns(**known: str | int | float) -> dict[str, str | int | float]:
 
 @dataclass(frozen=True)
 class BatterySet:
-    """One set of a battery."""
-
     name: str
     path: str
     fingerprint: str

@@ -9,8 +9,6 @@ PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
 
 @dataclass(frozen=True)
 class PaperSizes:
-    """The sizes of the experiments."""
-
     dims: tuple[int, ...] = (2, 3, 5, 10)
     clusters: tuple[int, ...] = (10, 20, 40)
     """As in the paper's two dimensions; for others it does not give the numbers."""

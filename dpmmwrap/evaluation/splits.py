@@ -147,7 +147,6 @@ def calibration_error(split: FloatArray, truth: IntArray) -> float:
 
 
 def levels_table(rows: Sequence[SplitResult], title: str = "method") -> ReportTable:
-    """A line per method."""
     cells = {(row.method, row.level): row for row in rows}
     header = [title, *(f"{level}: {measure}" for level in LEVELS for measure in ("ARI", "H > 1", "ms"))]
     lines = []

@@ -70,10 +70,10 @@ def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> Repo
     for group in sorted({tuple(row[column] for column, _ in groups) for row in rows}):
         same = select(rows, **dict(zip((column for column, _ in groups), group, strict=True)))
         for method in distinct(same, "method"):
-            own = select(same, method=method)
-            finished = len(values(own, "nmi"))
+            runs = select(same, method=method)
+            finished = len(values(runs, "nmi"))
             given = {"n_clusters": "given", "k_error": "–"} if method in GIVEN_K else {}
-            cells = [given.get(name) or mean_and_deviation(values(own, name), digits) for _, name, digits in COLUMNS]
+            cells = [given.get(name) or mean_and_deviation(values(runs, name), digits) for _, name, digits in COLUMNS]
             lines.append([*map(str, group), method, str(finished), *cells])
     return ReportTable([*header, "method", "runs", *(heading for heading, _, _ in COLUMNS)], lines)
 
@@ -108,12 +108,12 @@ def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> ReportTable:
     others = [name for name in paper if all(method.split(" (")[0] != name for method in here)]
     lines = []
     for name in (*here, *others):
-        own = select(rows, method=name)
+        runs = select(rows, method=name)
         # Samplers on Julia and DPGMM with either prior are compared with the paper's numbers for the method.
         printed = paper.get(name.split(" (")[0], ("–",) * 3)
         line = [name]
         for (_, column), theirs in zip(measures, printed, strict=True):
             given = column == "k_error" and name in GIVEN_K
-            line += ["–" if given else mean_and_deviation(values(own, column), 2), theirs]
+            line += ["–" if given else mean_and_deviation(values(runs, column), 2), theirs]
         lines.append(line)
     return ReportTable(header, lines)

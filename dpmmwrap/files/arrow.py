@@ -64,7 +64,6 @@ def as_text(column: Any) -> Column:
 
 
 def arrow_text(path: Path) -> dict[str, Column]:
-    """All columns as words."""
     names = arrow_names(path)
     table = open_table(path, names)
     return {name: as_text(table.column(name)) for name in names}

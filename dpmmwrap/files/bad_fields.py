@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from dpmmwrap.files.looks import common_unit, holds_dates, is_date, names_rows
 from dpmmwrap.files.numbers import GAPS, UNKNOWN, among_numbers, has_decimal_comma, is_number
@@ -41,7 +41,7 @@ def blame_line(
                 field = fields[column] if column < len(fields) else "0"
                 if not (is_number(field, layout.decimal) or (gaps and field in known_gaps)):
                     rest = [fields, *(row for _, row in islice(rows_of(file, layout.delimiter), LOOKED_AT))]
-                    blame_field(Field(path, number, column, field), as_table, columns, seen, rest, error)
+                    blame_field(f"line {number}", field, column, path, as_table, columns, seen, rest, error)
             if len(fields) != width:
                 held = f"line {number} holds {len(fields)}"
                 raise InputError(f"{path} should hold {width} numbers per line, but {held}") from error
@@ -49,17 +49,11 @@ def blame_line(
     raise InputError(f"{path} should be a table of numbers: {error}") from error
 
 
-class Field(NamedTuple):
-    """The position of a field, and its text."""
-
-    path: Path
-    line: int
-    column: int
-    text: str
-
-
 def blame_field(
-    field: Field,
+    line: str,
+    text: str,
+    column: int,
+    path: Path,
     layout: Layout,
     columns: Sequence[int],
     numbers_above: int,
@@ -70,9 +64,8 @@ def blame_field(
 
     `rows` are the field's row and those below it.
     """
-    path, line, column, text = field
     where = called(column - layout.start, layout.names, layout.start)
-    message = f"{path} should hold numbers, but line {line}, {where} holds {repr(text) if text else 'nothing'}"
+    message = f"{path} should hold numbers, but {line}, {where} holds {repr(text) if text else 'nothing'}"
     if text in GAPS.union(UNKNOWN, layout.format.missing):
         raise MissingValues(message) from error
     if has_decimal_comma(text) and layout.decimal == ".":
@@ -89,14 +82,14 @@ def blame_field(
             raise decimal_commas(f"{path} should hold numbers, but {where} holds {came!r}") from error
     unit = common_unit(below[column])
     if unit is not None:
-        message = f"{path} should hold numbers, but {where} holds numbers with a unit, such as {text!r} in line {line}"
+        message = f"{path} should hold numbers, but {where} holds numbers with a unit, such as {text!r} in {line}"
         raise InputError(f"{message}; leave out {unit!r}") from error
     words = [at for at in columns if holds_words(below[at], numbers_above, layout.decimal)]
     dates = [at for at in words if holds_dates(below[at])]
     if dates and dates == words:
         raise dates_in(path, layout.known[dates[0] - layout.start], below[dates[0]]) from error
     distinct = [at for at in words if at in dates or names_rows(below[at])]
-    message = f"{path} should hold numbers, but {where} holds words, such as {text!r} in line {line}"
+    message = f"{path} should hold numbers, but {where} holds words, such as {text!r} in {line}"
     names, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
     raise WordsInstead(message, names, rare) from error
 

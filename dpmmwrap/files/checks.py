@@ -82,7 +82,6 @@ def refuse(wrong: BoolArray, chunk: FloatArray, begin: int, source: str, names: 
 
 
 def empty_columns(X: FloatArray) -> BoolArray:
-    """Which columns have no value in any row."""
     empty = np.ones(X.shape[1], bool)
     for rows in chunks(X):
         empty &= np.isnan(X[rows]).all(axis=0)

@@ -23,13 +23,11 @@ def read_npy(path: Path) -> AnyArray:
 
 
 def names_in(path: Path) -> list[str]:
-    """The names of the arrays in a .npz file."""
     with zipfile.ZipFile(path) as archive:
         return [member.removesuffix(".npy") for member in archive.namelist()]
 
 
 def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, AnyArray]:
-    """The named arrays of a .npz file."""
     arrays = {}
     with explained(path), zipfile.ZipFile(path) as archive:
         members = {member.removesuffix(".npy"): member for member in archive.namelist()}

@@ -140,7 +140,6 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
 
 
 def unknown_notes(readers: Mapping[str, Reader]) -> list[str]:
-    """Notes about marks that were read as missing values."""
     notes = []
     for mark in sorted(set[str]().union(*(reader.unknown for reader in readers.values()))):
         columns = [name for name, reader in readers.items() if mark in reader.unknown]

@@ -62,7 +62,6 @@ class Data:
 
     @property
     def dim(self) -> int:
-        """The number of columns."""
         return len(self.X) if isinstance(self.X, dict) else int(self.X.shape[1])
 
     @property
@@ -80,7 +79,6 @@ class Data:
         return replace(self, X=self.rows(chosen), y=y, ids=ids)
 
     def empty(self) -> AnyArray:
-        """Which rows have no value at all."""
         if isinstance(self.X, dict):
             return np.asarray(np.all([gaps_in(column) for column in self.X.values()], axis=0))
         empty = np.zeros(len(self), dtype=bool)
@@ -149,7 +147,6 @@ def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray
 
 
 def counting_columns(data: Data) -> tuple[str, ...]:
-    """The columns that number the rows."""
     if hasattr(data.X, "indptr"):
         return ()
     if isinstance(data.X, dict):
@@ -158,7 +155,6 @@ def counting_columns(data: Data) -> tuple[str, ...]:
 
 
 def read_piece(path: Path, wanted: ReadingOptions) -> Piece:
-    """Read and check one file."""
     kind = wanted.kind
     with explained(path):
         suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))

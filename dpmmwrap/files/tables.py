@@ -340,7 +340,6 @@ def column_names(fields: Sequence[str], path: Path) -> Names:
 
 
 def check_distinct(names: Names, path: Path) -> Names:
-    """Refuse two columns of the same name."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"{path} should name each column differently, but two are called {twice!r}")

@@ -65,9 +65,9 @@ def draw_fit(
         raise ValueError(f"columns are for Gaussian clusters, not for the family {mixture.family}")
     every, names = points, feature_names(model, names)
     points, called = telling(mixture, points, names)
-    there = with_values(points)
-    if not there.all():
-        every, points, labels = every[there], points[there], np.asarray(labels)[there]
+    present = with_values(points)
+    if not present.all():
+        every, points, labels = every[present], points[present], np.asarray(labels)[present]
     if columns is not None:
         names = names or mixture._feature_names
         indices = column_indices(columns, names)
@@ -87,7 +87,6 @@ def draw_fit(
 
 
 def column_indices(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
-    """The indices of one or two columns."""
     if len(columns) not in (1, 2):
         raise ValueError(f"columns should be one or two columns, not {len(columns)}")
     return [place_of(name, names, "columns") for name in columns]
@@ -113,8 +112,8 @@ def draw_clusters(
     centres = np.asarray(means, dtype=np.float64)
     names = names or [f"feature {number + 1}" for number in range(points.shape[1])]
     if points.shape[1] == 1:
-        there = ~np.isnan(points[:, 0])
-        _draw_histogram(axes, points[there, 0], marks[there], centres[:, 0], names[0])
+        known = ~np.isnan(points[:, 0])
+        _draw_histogram(axes, points[known, 0], marks[known], centres[:, 0], names[0])
     else:
         points = filled(points)
         seen = projection(points, names, standardised=True)

@@ -39,7 +39,6 @@ def shade(colour: str, index: int) -> str:
 
 
 def available() -> bool:
-    """Whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 

@@ -50,8 +50,8 @@ def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clust
     counts = np.zeros((n_clusters + 1, int(truth.max(initial=-1)) + 1), np.int64)
     # Outliers are the last line.
     np.add.at(counts, (np.where(labels < 0, n_clusters, labels), truth), 1)
-    there = np.flatnonzero(counts.sum(axis=0))
-    columns = there[np.argsort(-counts[:, there].sum(axis=0), kind="stable")]
+    used = np.flatnonzero(counts.sum(axis=0))
+    columns = used[np.argsort(-counts[:, used].sum(axis=0), kind="stable")]
     lines = np.argsort(-counts[:n_clusters].sum(axis=1), kind="stable")
     shown, hidden = split(columns, CLASSES)
     first, rest = split(lines, CLUSTERS)

@@ -57,8 +57,8 @@
     let found = -1;
     let least = Infinity;
     for (let i = 0; i < circles.length; i += 1) {
-      const own = shown(i) ? cost(i) : Infinity;
-      if (own < least) [found, least] = [i, own];
+      const distance = shown(i) ? cost(i) : Infinity;
+      if (distance < least) [found, least] = [i, distance];
     }
     return found;
   }

@@ -51,7 +51,6 @@ def write_report(path: str | Path, subject: Subject) -> None:
 
 
 def render(subject: Subject) -> str:
-    """The page of a fit."""
     sure = certainty_of(subject.model, subject.points)
     wanted = np.array([one.row for one in sure.doubtful], dtype=np.int64)
     rows = maps.drawn_rows(subject.labels, wanted, subject.points.shape[1])

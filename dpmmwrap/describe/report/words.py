@@ -23,28 +23,28 @@ SLIGHT = 0.2
 def summary(subject: Subject, sure: Certainty) -> list[str]:
     """The result in a few sentences."""
     known = subject.facts
-    said = [f"{clusters_in(subject)}, described by {width_of(subject)}."]
+    sentences = [f"{clusters_in(subject)}, described by {width_of(subject)}."]
     if subject.n_clusters > 1:
-        said.append(sizes(subject))
+        sentences.append(sizes(subject))
         if subject.n_clusters > MANY:
-            said.append(many_sizes(subject))
+            sentences.append(many_sizes(subject))
     if known["n_clusters_interval"] is not None:
         fewest, most = known["n_clusters_interval"]
         between = f"{fewest} to {counted(most, 'cluster')}" if most > fewest else counted(most, "cluster")
-        said.append(f"95% of the draws from the posterior have {between}.")
+        sentences.append(f"95% of the draws from the posterior have {between}.")
     if subject.n_clusters > 1:
-        said.append(certainty(sure))
+        sentences.append(certainty(sure))
         if subject.component_groups is not None:
-            said.append(f"Clusters that overlap form {counted(known['groups'], 'group')}.")
+            sentences.append(f"Clusters that overlap form {counted(known['groups'], 'group')}.")
     if "nmi" in known:
         classes = "1 class" if known["true_clusters"] == 1 else f"{known['true_clusters']:,} classes"
-        said.append(
+        sentences.append(
             f"The known labels have {classes}. Compared with them, the clusters have an NMI of {known['nmi']:.3f} "
             f"and an ARI of {known['ari']:.3f} (1 is perfect agreement, 0 is chance)."
         )
     if known["interrupted"]:
-        said.append("The fit was interrupted: this is the result so far.")
-    return said
+        sentences.append("The fit was interrupted: this is the result so far.")
+    return sentences
 
 
 def clusters_in(subject: Subject) -> str:
@@ -190,5 +190,4 @@ def given_settings(model: Any) -> dict[str, Any]:
 
 
 def in_python(model: Any) -> str:
-    """The fit as a line of Python."""
     return f"DPMM({', '.join(f'{name}={value!r}' for name, value in given_settings(model).items())}).fit(X)"
