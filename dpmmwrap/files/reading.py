@@ -33,7 +33,7 @@ from dpmmwrap.files.text import PLAIN, Format
 from dpmmwrap.numerics.arrays import IntArray
 
 AnyArray = np.ndarray[Any, Any]
-
+DATA_FILES = (*ARRAYS, *TEXT, *ARROW, *EXCEL)
 Kind = Literal["numbers", "counts", "table"]
 """The expected contents of a file: points, rows of counts (dense or sparse), or columns of numbers and words."""
 
@@ -157,7 +157,7 @@ def counting_columns(data: Data) -> tuple[str, ...]:
 def read_piece(path: Path, wanted: ReadingOptions) -> Piece:
     kind = wanted.kind
     with explained(path):
-        suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        suffix = known_suffix(path, DATA_FILES)
         check_format(path, suffix, wanted.selection.format)
         members = names_in(path) if suffix == ".npz" else ()
         if is_sparse_archive(members):
@@ -276,7 +276,7 @@ def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -
 
 def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
     with explained(path):
-        suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        suffix = known_suffix(path, DATA_FILES)
         if suffix in ARROW:
             return arrow_text(path)
         if suffix in ARRAYS:
@@ -293,7 +293,7 @@ def read_names(path: PathLike, format: Format = PLAIN) -> Names | None:
     """The names of a table's columns, if the file has them."""
     path = Path(path)
     with explained(path):
-        suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        suffix = known_suffix(path, DATA_FILES)
         if suffix in ARROW:
             return arrow_names(path)
         if suffix in EXCEL:
