@@ -139,7 +139,7 @@ def splits(
 
     if out is not None:
         prepare_folder(out, needed=5_000_000)
-    results = compare_splits(dim, sets=sets, seed=seed, weights=weights, parts=parts)
+    results = compare_splits(dim, sets, seed, weights, parts)
     click.echo(markdown_table(levels_table(results, f"D = {dim}")))
     if out is not None:
         write_splits(out, results, dim, sets, seed, weights, typed(ctx))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -56,27 +56,18 @@ def command(
     kind as the data of the fit. The model's columns are found by name, in any order, and others are ignored.
     """
     from dpmmwrap.describe.wording import counted
-    from dpmmwrap.files import InputError, check_writable, files_of, read_as_text, write_atomically
+    from dpmmwrap.files import files_of, read_as_text
     from dpmmwrap.model.empty_rows import absent_note, with_values
     from dpmmwrap.posterior.mixture_file import load
 
-    if out is not None:
-        if out.suffix.lower() not in (".npy", ".csv"):
-            raise InputError(f"--out should be a .npy or .csv file, not {out}")
-        check_writable(out)
-    if options["with_data"] and (out is None or out.suffix.lower() != ".csv" or proba):
-        raise InputError("--with-data needs labels in a .csv file: --out FILE.csv, without --proba")
-    path = model / "model.npz" if (model / "model.npz").is_file() else model
-    if path.suffix.lower() != ".npz":
-        raise InputError(f"MODEL should be the model.npz of a fit, or its folder, not {model}")
-    mixture = load(path)
+    check_output(out, options["with_data"], proba)
+    mixture = load(model_file(model))
     data = piped(ctx, data)
     with by_its_name(data):
         points = read_points(mixture, data, selection_of(options), options["skip_missing"])
         columns = read_as_text(files_of(data), format_of(options)) if options["with_data"] else {}
     for note in (*points.notes, *repeated_ids_note(points.ids, "the .csv file")):
         say_note(note)
-    answer = mixture.predict_proba if proba else mixture.predict
     numbers = None
     if options["skip_missing"]:
         points, numbers = without_gaps(points)
@@ -84,16 +75,32 @@ def command(
     without = sum(int((~with_values(mixture._points(rows))).sum()) for rows in answers(lambda rows: rows, points))
     if without:
         say_note(absent_note(without))
-    if out is None:
-        write_text(sys.stdout.buffer, answers(answer, points))
-    elif out.suffix.lower() == ".csv":
-        write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers, columns))
-    else:
-        arrays = answers(answer, points)
-        write_atomically(out, lambda file: write_npy_pieces(file, arrays, len(points)))
+    write(out, mixture, points, proba, numbers, columns)
     if out is not None:
         what = "probabilities" if proba else "labels"
         click.echo(f"Written to {out}: {what} of {counted(len(points), 'point')}", err=True)
+
+
+def check_output(out: Path | None, with_data: bool, proba: bool) -> None:
+    """Before any work, refuse a file that cannot be written."""
+    from dpmmwrap.files import InputError, check_writable
+
+    if out is not None:
+        if out.suffix.lower() not in (".npy", ".csv"):
+            raise InputError(f"--out should be a .npy or .csv file, not {out}")
+        check_writable(out)
+    if with_data and (out is None or out.suffix.lower() != ".csv" or proba):
+        raise InputError("--with-data needs labels in a .csv file: --out FILE.csv, without --proba")
+
+
+def model_file(model: Path) -> Path:
+    """The file of a model, or the one in its folder."""
+    from dpmmwrap.files import InputError
+
+    path = model / "model.npz" if (model / "model.npz").is_file() else model
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"MODEL should be the model.npz of a fit, or its folder, not {model}")
+    return path
 
 
 def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
@@ -190,30 +197,34 @@ def word_columns(mixture: Mixture, names: Sequence[str] | None) -> list[str]:
     return [str(index + 1) if names is None else names[index] for index in words if names is None or index < len(names)]
 
 
-def answers(answer: Callable[[Any], np.ndarray[Any, Any]], data: Data) -> Iterator[np.ndarray[Any, Any]]:
+def answers(answer: Callable[[Any], Any], data: Data) -> Iterator[Any]:
+    """The answers of a model, piece by piece."""
     for rows in pieces(len(data)):
         yield answer(data.rows(rows))
 
 
-def write_table(
-    file: IO[bytes],
+def write(
+    out: Path | None,
     mixture: Mixture,
     data: Data,
     proba: bool,
     numbers: np.ndarray[Any, Any] | None,
     columns: dict[str, Any],
 ) -> None:
-    """A header and a line for each point; `numbers` are the rows' numbers if some were left out."""
-    names = row_names(len(data), data.ids, numbers)
-    if proba:
-        probabilities = answers(mixture.predict_proba, data)
-        write_probabilities(file, names, probabilities, mixture.n_clusters, mixture.outlier_weight > 0)
-    else:
-        write_assignments(file, names, (mixture.assign(data.rows(rows)) for rows in pieces(len(data))), data=columns)
-
-
-def write_text(file: IO[bytes], pieces: Iterator[np.ndarray[Any, Any]]) -> None:
+    """Print or write the answers; `numbers` are the rows' numbers if some were left out."""
     import numpy as np
 
-    for piece in pieces:
-        np.savetxt(file, piece, fmt="%d" if piece.dtype.kind in "iu" else "%.6g", delimiter=",")
+    from dpmmwrap.files import write_atomically
+
+    labels = answers(mixture.predict_proba if proba else mixture.predict, data)
+    if out is None:
+        for piece in labels:
+            np.savetxt(sys.stdout.buffer, piece, fmt="%d" if piece.dtype.kind in "iu" else "%.6g", delimiter=",")
+        return
+    names, outliers = row_names(len(data), data.ids, numbers), mixture.outlier_weight > 0
+    if out.suffix.lower() == ".npy":
+        write_atomically(out, lambda file: write_npy_pieces(file, labels, len(data)))
+    elif proba:
+        write_atomically(out, lambda file: write_probabilities(file, names, labels, mixture.n_clusters, outliers))
+    else:
+        write_atomically(out, lambda file: write_assignments(file, names, answers(mixture.assign, data), data=columns))

@@ -113,11 +113,11 @@ def widen(axes: Axes) -> None:
         axes.set_ylim((low + high) / 2 - 0.6, (low + high) / 2 + 0.6)
 
 
-def times_figure(rows: Sequence[Row], column: str = "cpu_seconds") -> Figure:
+def times_figure(rows: Sequence[Row]) -> Figure:
     """Processor time by method and number of true clusters."""
     with new_figure(PAGE_WIDTH, 3.6) as figure:
         axes = figure.subplots()
-        draw_groups(axes, rows, column)
+        draw_groups(axes, rows, "cpu_seconds")
         log_scale(axes)
         axes.set_ylabel("processor seconds, one thread")
         axes.set_xlabel("true clusters")
@@ -211,12 +211,12 @@ def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
     axes.plot(iterations, np.median(runs, axis=0), color=colour, linestyle=line, zorder=order)
 
 
-def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int = 0) -> Figure:
+def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray]) -> Figure:
     """The same points in the colours of each labelling, the truth first.
 
     A cluster has the colour of the true cluster with which it shares most points.
     """
-    rows = some_rows(len(X), SHOWN, np.random.default_rng(seed))
+    rows = some_rows(len(X), SHOWN, np.random.default_rng(0))
     points = np.asarray(X[rows], dtype=np.float64)
     seen = projection(points, standardised=True)
     flat = seen.flat(points)

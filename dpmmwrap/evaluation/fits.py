@@ -29,13 +29,13 @@ def classes_in(truth: IntArray) -> int:
     return len(np.unique(truth[truth >= 0]))
 
 
-def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
+def iterations_until_settled(values: Float64Array) -> int:
     """The first iteration (from 1) after which all values stay within 1% of the last one.
 
     The greedy steps at the end of a search do not count: they rise above everything sampled before.
     """
     values = values[:-GREEDY_STEPS] if len(values) > 2 * GREEDY_STEPS else values
-    far = np.abs(values - values[-1]) > share * abs(values[-1])
+    far = np.abs(values - values[-1]) > 0.01 * abs(values[-1])
     return int(np.flatnonzero(far)[-1]) + 2 if far.any() else 1
 
 

@@ -101,13 +101,13 @@ def by_network(dim: int, weights: Path | None) -> Splitter:
 
 
 def compare_splits(
-    dim: int, *, sets: int = 80, seed: int = 0, weights: Path | None = None, parts: bool = False, n: int | None = None
+    dim: int, sets: int = 80, seed: int = 0, weights: Path | None = None, parts: bool = False
 ) -> list[SplitResult]:
     """A result per level and method; `parts` adds SplitNet's start without each of its parts."""
     methods = splitters(dim, seed, weights, parts)
     rows = []
     for number, level in enumerate(LEVELS):
-        mixtures, X, truth = draw_test_sets(np.random.default_rng((seed, dim, number)), dim, level, sets, n)
+        mixtures, X, truth = draw_test_sets(np.random.default_rng((seed, dim, number)), dim, level, sets)
         points = X.astype(np.float32)
         for name, split in methods.items():
             # Compile and load before the clock runs.

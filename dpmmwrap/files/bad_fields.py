@@ -94,7 +94,7 @@ def blame_field(
     raise WordsInstead(message, names, rare) from error
 
 
-def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:
+def holds_words(fields: Sequence[str], more_numbers: int, decimal: str) -> bool:
     """Whether there are more words than numbers."""
     kinds = [is_number(field, decimal) for field in among_numbers(fields)]
     return len(kinds) - sum(kinds) > sum(kinds) + more_numbers

@@ -314,7 +314,7 @@ def is_header(fields: Sequence[str]) -> bool:
     return any(is_name(field) for field in fields) or (len(fields) > 1 and list(fields) == numbered)
 
 
-def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str = ".") -> bool:
+def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether the first line of a table, in which words may be values, names the columns.
 
     It does if a name is above a column of numbers, or if no field is a number and no two are the same.
