@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from dpmmwrap.cli.common import A_PATH, POSITIVE, option, split_words, word_list
-from dpmmwrap.cli.experiments import carry_out, data, methods_option, out_option, run_options, synthetic, typed
+from dpmmwrap.cli.experiments import (
+    carry_out,
+    comparison,
+    data,
+    methods_option,
+    out_option,
+    run_options,
+    synthetic,
+    typed,
+)
 from dpmmwrap.cli.paper import paper
 
 HELP = """
@@ -80,13 +89,12 @@ def battery(ctx: click.Context, /, **options: Any) -> int:
     DIR is a folder; several may be given. The word scikit-learn stands for the sets that come with it: breast cancer,
     digits, iris and wine.
     """
-    from dpmmwrap.evaluation.experiments import Comparison, plan_battery
+    from dpmmwrap.evaluation.experiments import plan_battery
     from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.sets import find_sets, read_published
 
     folders, settings = options["folders"], FitSettings(upper_bound=options["upper_bound"])
-    processes = options["jobs"] > 1
-    choice = Comparison(options["methods"], settings, options["seeds"], options["seed"], in_processes=processes)
+    choice = comparison(options, settings, options["seeds"])
     plan = plan_battery(choice, find_sets(folders, options["sets"] or (), options["max_points"]))
     published = read_published(folders)
 

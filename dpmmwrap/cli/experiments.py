@@ -35,6 +35,7 @@ from dpmmwrap.evaluation.sizes import PAPER_SETS
 
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Comparison, Outcome, Plan, Run
+    from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.sources import SourceFile
     from dpmmwrap.evaluation.store import Store
 
@@ -213,13 +214,18 @@ def open_data(options: dict[str, Any], name: str) -> SourceFile:
 
 
 def choice(options: dict[str, Any]) -> Comparison:
-    from dpmmwrap.evaluation.experiments import Comparison
     from dpmmwrap.evaluation.fits import FitSettings
 
     names = ("alpha", "iterations", "prior", "ratio", "init_clusters", "upper_bound")
     weights = None if options["weights"] is None else str(options["weights"])
     settings = FitSettings(**{name: options[name] for name in names}, weights=weights)
-    return Comparison(options["methods"], settings, options["runs"], options["seed"], in_processes=options["jobs"] > 1)
+    return comparison(options, settings, options["runs"])
+
+
+def comparison(options: dict[str, Any], settings: FitSettings, runs: int) -> Comparison:
+    from dpmmwrap.evaluation.experiments import Comparison
+
+    return Comparison(options["methods"], settings, runs, options["seed"], in_processes=options["jobs"] > 1)
 
 
 def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpmmwrap.cli.common import A_PATH, POSITIVE, Option, number_list, with_options
-from dpmmwrap.cli.experiments import carry_out, methods_option, out_option, ratio_option, run_options, typed
+from dpmmwrap.cli.experiments import carry_out, comparison, methods_option, out_option, ratio_option, run_options, typed
 from dpmmwrap.evaluation.sizes import SMALL, PaperSizes
 
 HELP = """
@@ -63,7 +63,6 @@ def paper(ctx: click.Context, /, **options: Any) -> int:
     Winter, Dinari and Freifeld (2022): NMI, ARI, K, log posterior and seconds of the three starts and of other methods,
     beside what the paper prints.
     """
-    from dpmmwrap.evaluation.experiments import Comparison
     from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.paper import find_paper_sets, plan_paper
     from dpmmwrap.evaluation.report import report_paper
@@ -71,7 +70,6 @@ def paper(ctx: click.Context, /, **options: Any) -> int:
     given = {name: options[name] for name in SIZES if options[name] is not None}
     sizes = replace(SMALL if options["small"] else PaperSizes(), **given)
     settings = FitSettings(iterations=sizes.iterations, ratio=options["ratio"])
-    choice = Comparison(options["methods"], settings, 1, options["seed"], in_processes=options["jobs"] > 1)
     sets = find_paper_sets(options["data"], sizes.max_points)
-    plan = plan_paper(choice, sizes, sets, options["backend"])
+    plan = plan_paper(comparison(options, settings, 1), sizes, sets, options["backend"])
     return carry_out(ctx, plan, lambda store: report_paper(options["out"], store, plan, typed(ctx)))

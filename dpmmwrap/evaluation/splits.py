@@ -100,9 +100,7 @@ def by_network(dim: int, weights: Path | None) -> Splitter:
     return lambda sets: [network.split(X) for X in sets]
 
 
-def compare_splits(
-    dim: int, sets: int = 80, seed: int = 0, weights: Path | None = None, parts: bool = False
-) -> list[SplitResult]:
+def compare_splits(dim: int, sets: int, seed: int, weights: Path | None, parts: bool) -> list[SplitResult]:
     """A result per level and method; `parts` adds SplitNet's start without each of its parts."""
     methods = splitters(dim, seed, weights, parts)
     rows = []
