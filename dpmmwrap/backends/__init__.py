@@ -1,4 +1,4 @@
-"""Backends: objects with their settings, for `DPMM(backend=...)`. What runs a fit is imported when it starts."""
+"""Backends: objects with settings, for `DPMM(backend=...)`. The code that runs a fit is imported when it starts."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 __all__ = ["Auto", "Dask", "Julia", "Native", "Runner", "as_backend"]
 
 Tell = Callable[[str], None]
-"""A listener for what a fit waits for before its first iteration."""
+"""Called with a few words about what a fit waits for before its first iteration."""
 
 
 class Runner(Protocol):
-    """What fits: the data as their family stores them and the settings in, labels and a trace out."""
+    """Runs a fit: from data, as their family stores them, and settings to labels and a trace."""
 
     def fit(self, X: Points, settings: Settings) -> Result: ...
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Auto(Options):
-    """The backend that suits the data: Dask for data of Dask's, Julia if it is set up and supports all settings, else
-    the built-in sampler.
+    """The default backend: Dask for data on Dask, Julia if it is set up and supports all settings, else the built-in
+    sampler.
 
     Parameters
     ----------
     ratio : {"auto", "jain-neal", "reference", "printed"}, default="auto"
-        How splits and merges are accepted: by the whole Hastings ratio ("auto", "jain-neal"), as the reference package
-        does, or as the paper prints it.
+        The ratio by which splits and merges are accepted: the whole Hastings ratio ("auto", "jain-neal"), that of the
+        reference package, or the one printed in the paper.
     min_cluster_age : int, default=3
         Iterations before a new cluster may split or merge.
     restart_after : int or None, default=10
-        Iterations in a rejected split after which subclusters begin anew; None for never. By the whole Hastings ratio,
-        the built-in sampler looks every twentieth iteration.
+        Iterations with rejected splits after which subclusters begin anew; None for never. With the whole Hastings
+        ratio, the built-in sampler checks every twentieth iteration.
     """
 
     ratio: str = "auto"
@@ -57,7 +57,7 @@ class Auto(Options):
     }
 
     def settings(self) -> dict[str, Any]:
-        """What goes into the sampler's settings."""
+        """The part of the sampler's settings that the backend determines."""
         return {
             "acceptance_ratio": self.ratio,
             "min_cluster_age": int(self.min_cluster_age),
@@ -65,12 +65,12 @@ class Auto(Options):
         }
 
     def as_kind(self, kind: type[Auto]) -> Auto:
-        """A backend of another kind, with the settings that all have."""
+        """A backend of another kind, with the same common settings."""
         return kind(ratio=self.ratio, min_cluster_age=self.min_cluster_age, restart_after=self.restart_after)
 
     def start(self, tell: Tell | None = None) -> Runner:
-        """Make ready to fit. To be called before anything imports torch: a Julia that is started after torch may not
-        find its own libraries."""
+        """Prepare a fit. Call it before anything imports torch: a Julia that starts after torch may not find its
+        libraries."""
         raise NotImplementedError
 
 
@@ -83,9 +83,9 @@ class Native(Auto):
     n_jobs : int, default=None
         Threads, as in scikit-learn; several chains share them. The result does not depend on it.
     checkpoint : str or Path, default=None
-        A file to go on from if it exists. Further chains and the labels of draws have files beside it.
+        A file from which the fit continues if it exists. Further chains and the labels of draws have files beside it.
     checkpoint_every : int, default=50
-        Iterations or draws from one writing of the checkpoint to the next.
+        Iterations or draws between two checkpoints.
     ratio, min_cluster_age, restart_after
         As in `Auto`.
 
@@ -131,7 +131,7 @@ class Dask(Native):
     client : distributed.Client, default=None
         The client of the cluster; None for the current one. It is not pickled with the estimator.
     checkpoint : str or Path, default=None
-        A folder that all workers see, to go on from if it holds a checkpoint.
+        A folder that all workers see, from which the fit continues if it has a checkpoint.
     n_jobs, checkpoint_every, ratio, min_cluster_age, restart_after
         As in `Native`; the threads are those of this process.
     """
@@ -189,7 +189,7 @@ BY_NAME: dict[str, type[Auto]] = {kind.name: kind for kind in (Auto, Native, Jul
 
 
 def as_backend(asked: Any) -> Auto:
-    """A backend that is named, or given."""
+    """A backend, given as an object or by name."""
     if isinstance(asked, Auto):
         return asked
     if not isinstance(asked, str) or asked not in BY_NAME:

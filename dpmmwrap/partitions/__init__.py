@@ -1,4 +1,4 @@
-"""Priors over partitions: how many clusters there are, and how large, before the data are seen."""
+"""Priors over partitions: the number and the sizes of clusters before the data are seen."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ __all__ = ["BY_NAME", "DirichletProcess", "FiniteMixture", "PartitionPrior", "Pi
 BY_NAME: dict[str, type[PartitionPrior]] = {kind.name: kind for kind in (DirichletProcess, PitmanYor, FiniteMixture)}
 
 MOST_NUMBERS = {"dirichlet": 1, "pitman-yor": 2, "finite": 2}
-"""Numbers that may follow a name."""
+"""How many numbers may follow a name."""
 
 
 def partition_prior(asked: Any, alpha: float | str = "auto") -> PartitionPrior:
-    """A prior that is given or named; a name may have numbers after a colon, as in "pitman-yor:1,0.3".
+    """A prior, given as an object or by name. Numbers may follow a name, as in "pitman-yor:1,0.3".
 
-    `alpha` belongs to "dirichlet".
+    `alpha` is the concentration of "dirichlet".
     """
     if isinstance(asked, str) and asked == DirichletProcess.name:
         return DirichletProcess(alpha)
     if alpha != "auto":
         raise ValueError(f"alpha is for partition_prior dirichlet, not {asked!r}")
-    return asked if isinstance(asked, PartitionPrior) else _named(asked)
-
-
-def _named(asked: Any) -> PartitionPrior:
+    if isinstance(asked, PartitionPrior):
+        return asked
     name, _, rest = str(asked).partition(":")
     if name not in BY_NAME:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A prior over partitions, as every move and every backend asks it."""
+"""Priors over partitions, as moves and backends use them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.partitions.gibbs_type import GibbsType, log_size_terms
 
 NO_NUMBERS: Float64Array = np.empty(0)
-DRAWN = 4000
-"""Partitions, or values of a parameter, that stand for the prior where its p(K | N) has no closed form."""
 
 
 class PartitionPrior(ABC):
-    """A prior over partitions of Gibbs type, with its parameters as they stand (see `gibbs_type`).
+    """A prior over partitions of Gibbs type (see `gibbs_type`), with the current values of its parameters.
 
-    It never changes: what learns a parameter gives back another one.
+    It is immutable: learning a parameter returns another prior.
     """
 
     name: ClassVar[str]
@@ -30,7 +28,7 @@ class PartitionPrior(ABC):
     @property
     @abstractmethod
     def values(self) -> tuple[float, ...]:
-        """The parameters as they stand; the first is what is called alpha elsewhere."""
+        """The current values of the parameters; the first is called alpha elsewhere."""
 
     @abstractmethod
     def at(self, values: tuple[float, ...]) -> Self:
@@ -49,11 +47,11 @@ class PartitionPrior(ABC):
     @property
     @abstractmethod
     def side(self) -> float:
-        """What is added to the sizes of the two subclusters when their weights are drawn."""
+        """Added to the sizes of the two subclusters when their weights are drawn."""
 
     @abstractmethod
     def log_new(self, points: float, clusters: int) -> Float64Array:
-        """log weights of a new cluster where there are 0, ..., `clusters` - 1 others, among `points` in all."""
+        """log weights of a new cluster beside 0, ..., `clusters` - 1 others, among `points` in all."""
 
     @abstractmethod
     def log_one_cluster(self, points: float) -> float:
@@ -61,14 +59,14 @@ class PartitionPrior(ABC):
 
     @abstractmethod
     def rest(self, key: Any, points: float, clusters: int) -> float:
-        """Shape of the gamma variable behind the weight of all that is in no cluster; drawn if it is random."""
+        """The shape of the gamma variable for the weight of everything outside of clusters; drawn if it is random."""
 
     def log_density(self) -> float:
-        """log density of the parameters that are learned, up to a constant."""
+        """log density of the learned parameters, up to a constant."""
         return 0.0
 
     def draw(self, key: Any, counts: Float64Array) -> Self:
-        """With parameters drawn given the sizes of the clusters; those that are fixed stay."""
+        """The prior with learned parameters drawn given the sizes of the clusters."""
         return self
 
     @abstractmethod
@@ -81,25 +79,25 @@ class PartitionPrior(ABC):
         return self.values[0]
 
     def scaled(self, factor: float) -> Self:
-        """With the first parameter multiplied by a factor."""
+        """The prior with the first parameter multiplied by a factor, and all parameters fixed."""
         return self.fixed().at((factor * self.values[0], *self.values[1:]))
 
     def fixed(self) -> Self:
-        """With all parameters fixed as they stand."""
+        """The prior with all parameters fixed at their current values."""
         changes = dict(zip(self.parameters, self.values, strict=True))
         return replace(self, **changes)  # type: ignore[type-var]
 
     def for_moves(self, counts: Float64Array, births: int = 0) -> GibbsType:
-        """The prior for moves that begin with clusters of these sizes, and start up to `births` more."""
+        """The prior for moves that begin with clusters of these sizes and create up to `births` more."""
         points, clusters = sizes(counts)
         return self._compiled(self.log_new(points or 1.0, clusters + births + 2), 0.0)
 
     def for_weights(self, key: Any, counts: Float64Array) -> GibbsType:
-        """The prior by which the weights of clusters of these sizes are drawn."""
+        """The prior for draws of the weights of clusters of these sizes."""
         return self._compiled(NO_NUMBERS, self.rest(key, *sizes(counts)))
 
     def _with(self, **values: Any) -> Self:
-        """A copy with other values of some fields, which need no check."""
+        """A copy with other values of some fields, without checks."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, **values)
         return other
@@ -108,7 +106,7 @@ class PartitionPrior(ABC):
         return GibbsType(log_new, self.shift, math.lgamma(1.0 + self.shift), float(rest), self.side)
 
     def log_partition(self, counts: Float64Array) -> float:
-        """log probability of a partition into clusters of these sizes; those without points do not count."""
+        """log probability of a partition into clusters of these sizes; empty ones do not count."""
         points, clusters = sizes(counts)
         if not points:
             return 0.0
@@ -116,12 +114,12 @@ class PartitionPrior(ABC):
         return self.log_one_cluster(points) + float(log_size_terms(prior, counts))
 
     def log_joint(self, counts: Float64Array, log_marginal: Float64Array) -> float:
-        """log probability of a partition, and of the data of its clusters: of these the first log marginals are."""
+        """log probability of a partition and of its clusters' data, whose log marginals come first."""
         return self.log_partition(counts) + float(np.add.reduce(log_marginal[: len(counts)]))
 
 
 def sizes(counts: Float64Array) -> tuple[float, int]:
-    """How many points there are, by weight, and how many clusters have any."""
+    """The number of points, by weight, and of clusters that have any."""
     return float(np.add.reduce(counts)), int(np.count_nonzero(counts))
 
 
@@ -129,7 +127,7 @@ def log_joint_with_outliers(
     prior: PartitionPrior, counts: Float64Array, log_marginal: Float64Array, outlier_weight: float
 ) -> float:
     """log p(labels, parameters of the prior, X). With an outlier component, which comes first, each point is an outlier
-    with that probability, independently of the others, and the prior is about the partition of the rest."""
+    with probability `outlier_weight`, independently of the others; the prior is that of the partition of the rest."""
     outliers = int(outlier_weight > 0)
     total = prior.log_joint(counts[outliers:], log_marginal[outliers:]) + prior.log_density()
     if outliers:
@@ -139,7 +137,7 @@ def log_joint_with_outliers(
 
 
 def log_gamma_density(value: float, prior: tuple[float, float]) -> float:
-    """log density of the Gamma distribution of this shape and rate."""
+    """log density of the Gamma distribution with this shape and rate."""
     shape, rate = prior
     return shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(value) - rate * value
 
@@ -149,7 +147,7 @@ def is_auto(value: Any) -> bool:
 
 
 def check_parameter(name: str, value: Any, low: float, high: float = math.inf) -> None:
-    """Refuse a parameter that is neither "auto" nor a number between two others."""
+    """Refuse a parameter that is neither "auto" nor a number between `low` and `high`."""
     if is_auto(value):
         return
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

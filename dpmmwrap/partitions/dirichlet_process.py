@@ -16,9 +16,8 @@ from dpmmwrap.partitions.base import PartitionPrior, check_parameter, is_auto, l
 from dpmmwrap.partitions.growth import FEW, NODES, grown, shares
 
 ALPHA_PRIOR = (1.0, 1.0)
-"""Shape and rate of the concentration's Gamma prior where it is learned and nothing is said. Of a hundred points it
-expects 1 to 12 clusters, of a million 1 to 40 (nine tenths of the prior); data with a hundred clusters outweigh it, at
-the price of some twenty nats."""
+"""The default shape and rate of a learned concentration's Gamma prior. With probability 0.9 it expects 1 to 12 clusters
+among a hundred points, and 1 to 40 among a million. A hundred clusters in the data cost about twenty nats."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,9 @@ class DirichletProcess(PartitionPrior):
     Parameters
     ----------
     concentration : float or "auto", default="auto"
-        More means more clusters: it is the weight of a new one. "auto": learned.
+        The weight of a new cluster: more gives more clusters. "auto" learns it.
     prior : (float, float), default=(1, 1)
-        Shape and rate of the Gamma prior of a concentration that is learned.
+        Shape and rate of the Gamma prior of a learned concentration.
 
     Examples
     --------
@@ -42,7 +41,7 @@ class DirichletProcess(PartitionPrior):
     concentration: float | str = "auto"
     prior: tuple[float, float] = ALPHA_PRIOR
     now: float = field(default=math.nan, repr=False, kw_only=True)
-    """The concentration as it stands."""
+    """The current concentration."""
 
     name = "dirichlet"
     parameters = ("concentration",)
@@ -79,9 +78,7 @@ class DirichletProcess(PartitionPrior):
         return 0.5 * self.now
 
     def log_new(self, points: float, clusters: int) -> Float64Array:
-        found = np.empty(clusters)
-        found.fill(math.log(self.now))
-        return found
+        return np.full(clusters, math.log(self.now))
 
     def log_one_cluster(self, points: float) -> float:
         return math.lgamma(self.now + 1.0) - math.lgamma(self.now + points) + math.lgamma(1.0)
@@ -99,8 +96,7 @@ class DirichletProcess(PartitionPrior):
         return self.at((draw_concentration(key, self.now, clusters, points, self.prior),))
 
     def cluster_probabilities(self, points: int) -> Float64Array:
-        """p(K | N), exact for few points. For many, the number of clusters is one more than a Poisson variable, or
-        close to it (Le Cam 1960)."""
+        """p(K | N), exact for few points. For many, K - 1 is nearly a Poisson variable (Le Cam 1960)."""
         from scipy import stats
         from scipy.special import digamma
 
@@ -108,8 +104,8 @@ class DirichletProcess(PartitionPrior):
         if self.learned:
             values = stats.gamma(self.prior[0], scale=1 / self.prior[1]).ppf(shares(NODES)[0])
         if points <= FEW:
-            own = values[:, None]
-            return np.asarray(grown(points, lambda n, _: own / (own + n), len(own)).mean(axis=0))
+            column = values[:, None]
+            return np.asarray(grown(points, lambda n, _: column / (column + n), len(values)).mean(axis=0))
         means = values * (digamma(values + points) - digamma(values)) - 1.0
         most = int(min(points, 1 + stats.poisson(means.max()).ppf(1 - 1e-9)))
         found = stats.poisson(means[:, None]).pmf(np.arange(most)).mean(axis=0)
@@ -118,8 +114,8 @@ class DirichletProcess(PartitionPrior):
 
 @compiled
 def draw_concentration(key: Any, alpha: Any, clusters: Any, points: Any, prior: Any) -> Any:
-    """The concentration given the number of clusters, by Escobar and West's scheme (1995): with eta ~ Beta(alpha + 1,
-    N), alpha is one of two Gamma variables."""
+    """Draw the concentration given the number of clusters, as Escobar and West (1995): given eta ~ Beta(alpha + 1, N),
+    alpha is one of two Gamma variables."""
     shape = prior[0] + clusters
     shapes = new_array(4, np.float64)
     shapes[0], shapes[1], shapes[2], shapes[3] = alpha + 1.0, np.float64(points), shape, shape - 1.0

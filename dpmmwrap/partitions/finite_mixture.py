@@ -17,17 +17,16 @@ from dpmmwrap.partitions.growth import FEW, grown
 
 @dataclass(frozen=True)
 class FiniteMixture(PartitionPrior):
-    """A finite mixture whose number of components has a prior: one less is a Poisson variable.
+    """A finite mixture with an unknown number of components: one less is a Poisson variable.
 
-    Components without points are no clusters. However many points there are, the number of clusters stays bounded by
-    that of the components.
+    Components without points are no clusters. For any number of points, there are no more clusters than components.
 
     Parameters
     ----------
     gamma : float, default=1.0
-        The weights of the components have a symmetric Dirichlet distribution with this parameter.
+        The parameter of the symmetric Dirichlet distribution of the components' weights.
     rate : float, default=1.0
-        The mean of the number of components, less one.
+        The mean of the number of components, minus one.
 
     Examples
     --------
@@ -70,7 +69,7 @@ class FiniteMixture(PartitionPrior):
 
     def log_new(self, points: float, clusters: int) -> Float64Array:
         found = np.zeros(clusters)
-        # The first cluster of all costs nothing.
+        # The very first cluster costs nothing.
         found[1:] = np.diff(self._log_v(points, clusters)) + math.log(self.gamma)
         return found
 
@@ -85,8 +84,8 @@ class FiniteMixture(PartitionPrior):
         return self.gamma * int(np.searchsorted(cumulative, drawn, side="right"))
 
     def cluster_probabilities(self, points: int) -> Float64Array:
-        """p(K | N). Beyond a few hundred points each component that has none still gets its first one as if it were
-        alone: exact but for terms of one over that number."""
+        """p(K | N). Beyond a few hundred points, each empty component gets its first point independently of the others:
+        exact up to terms of one over that number."""
         from scipy import stats
         from scipy.special import gammaln
 
@@ -114,8 +113,8 @@ class FiniteMixture(PartitionPrior):
 def log_v(gamma: float, rate: float, points: float, clusters: int) -> Float64Array:
     """log V_N(t) for t = 1, ..., `clusters` (Miller and Harrison 2018, equation 3.2).
 
-    V_N(t) is the sum over the number k of components of p(k) k! / (k - t)! Gamma(gamma k) / Gamma(gamma k + N). With
-    k - 1 a Poisson variable, the terms fall like its probabilities at k - t.
+    V_N(t) is the sum over the number k of components of p(k) k! / (k - t)! Gamma(gamma k) / Gamma(gamma k + N). As
+    k - 1 is a Poisson variable, the terms decrease like its probabilities at k - t.
     """
     terms = log_terms(gamma, rate, points, np.arange(1, clusters + 1))
     largest = terms.max(axis=1)
@@ -125,8 +124,7 @@ def log_v(gamma: float, rate: float, points: float, clusters: int) -> Float64Arr
 
 
 def log_terms(gamma: float, rate: float, points: float, clusters: Any) -> Float64Array:
-    """log of the terms of V_N(t), times Gamma(N), for these numbers t of clusters and 0, 1, ... components without
-    points."""
+    """log of the terms of V_N(t), times Gamma(N), for these numbers t of clusters and 0, 1, ... empty components."""
     from scipy.special import betaln, gammaln
 
     empty = np.arange(int(rate + 12 * math.sqrt(rate) + 40))
@@ -136,7 +134,7 @@ def log_terms(gamma: float, rate: float, points: float, clusters: Any) -> Float6
 
 
 def filled(row: Float64Array, components: int, stays: float) -> Float64Array:
-    """p(K) where each component without points stays so with this probability, independently."""
+    """p(K) if each empty component stays empty with this probability, independently of the others."""
     from scipy import stats
 
     found = np.zeros_like(row)

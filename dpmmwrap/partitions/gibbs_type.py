@@ -1,9 +1,9 @@
-"""What compiled loops know of a prior over partitions.
+"""Priors over partitions in compiled loops.
 
-All of ours are of Gibbs type (Gnedin and Pitman 2006): a partition of N points into K clusters of sizes n_k has
-probability V(N, K) W(n_1) ... W(n_K), with W(n) = Gamma(n + shift) / Gamma(1 + shift). The shift is 0 for the Dirichlet
-process, minus the discount for Pitman-Yor, and gamma for finite mixtures. Moves only need ratios of V with one cluster
-more or less.
+All priors of this package are of Gibbs type (Gnedin and Pitman 2006): a partition of N points into K clusters of sizes
+n_k has probability V(N, K) W(n_1) ... W(n_K), with W(n) = Gamma(n + shift) / Gamma(1 + shift). The shift is 0 for the
+Dirichlet process, minus the discount for Pitman-Yor, and gamma for finite mixtures. Moves only need ratios of V for one
+cluster more or less.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class GibbsType(NamedTuple):
     """A prior over partitions in plain numbers."""
 
     log_new: Any
-    """log V(N, K + 1) - log V(N, K) for K = 0, 1, ...: the log weight of a new cluster where there are K others. Empty
-    where only weights are drawn."""
+    """log V(N, K + 1) - log V(N, K) for K = 0, 1, ...: the log weight of a new cluster beside K others. Empty if only
+    weights are drawn."""
     shift: Any
     """A cluster of n points attracts the next one with weight n + shift."""
     log_one: Any
     """log Gamma(1 + shift)."""
     rest: Any
-    """Shape of the gamma variable behind the weight of all clusters without points."""
+    """The shape of the gamma variable for the weight of all clusters without points."""
     side: Any
-    """What is added to the sizes of subclusters when their weights are drawn."""
+    """Added to the sizes of subclusters when their weights are drawn."""
 
 
 @compiled
@@ -44,7 +44,7 @@ def log_prior_of_split(prior: Any, clusters: Any, left: Any, right: Any) -> Any:
 
 @compiled
 def log_size_terms(prior: Any, counts: Any) -> Any:
-    """log of the product of V(N, K) / V(N, 1) and all W(n_k); clusters without points do not count."""
+    """log of the product of V(N, K) / V(N, 1) and all W(n_k); empty clusters do not count."""
     total, clusters = 0.0, 0
     for k in range(len(counts)):
         if counts[k] > 0.0:
@@ -57,8 +57,8 @@ def log_size_terms(prior: Any, counts: Any) -> Any:
 
 @inner
 def fill_weight_shapes(shapes: Any, prior: Any, counts: Any, sides: Any) -> Any:
-    """Write the shapes of the gamma variables behind Dir(n_1 + shift, ..., n_K + shift, rest), and behind
-    Dir(n_l + side, n_r + side) for each cluster; how many they are."""
+    """Write the shapes of the gamma variables for Dir(n_1 + shift, ..., n_K + shift, rest), and for
+    Dir(n_l + side, n_r + side) of each cluster. Returns their number."""
     first = len(counts) + 1
     for k in range(len(counts)):
         shapes[k] = max(counts[k] + prior.shift, 0.0)
@@ -72,7 +72,7 @@ def fill_weight_shapes(shapes: Any, prior: Any, counts: Any, sides: Any) -> Any:
 @compiled
 def log_weights_of(masses: Any, clusters: Any) -> Any:
     """log weights and (clusters, 2) log subweights from their gamma variables."""
-    # A variable of a small shape may come out as zero.
+    # A gamma variable with a small shape may be zero.
     smallest = 1e-300
     first, total = len(masses) - 2 * clusters, 0.0
     weights, subweights = new_array(first - 1, np.float64), new_array((clusters, 2), np.float64)

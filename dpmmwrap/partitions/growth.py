@@ -1,4 +1,4 @@
-"""p(K | N) of a prior over partitions, from the probability that the next point founds a cluster."""
+"""p(K | N) of a prior over partitions, from the probability that the next point begins a cluster."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array
 
 FEW = 500
-"""Up to this many points, probabilities are exact; beyond, each prior has its approximation."""
+"""Up to this many points, probabilities are exact; above, each prior has its own approximation."""
 NODES = 200
-"""Values of its parameters that stand for a prior that learns them."""
+"""Values of learned parameters over which probabilities are averaged."""
 
 
 def grown(points: int, chance: Callable[[int, Float64Array], Any], nodes: int = 1) -> Float64Array:
-    """p(K | N), K from 0 on, at each node (nodes, N + 1). `chance(n, clusters)` is the probability that the next of n
-    points founds a cluster, by the number of clusters (nodes, n + 1)."""
+    """p(K | N), from K = 0 on, at each node (nodes, N + 1). `chance(n, clusters)` is the probability that the point
+    after n others begins a cluster, by the number of clusters (nodes, n + 1)."""
     found = np.zeros((nodes, points + 1))
     found[:, 0] = 1.0
     for n in range(points):

@@ -1,7 +1,7 @@
 """The Metropolis-Hastings ratio of splits and merges: log prior ratio + log likelihood ratio + log proposal ratio.
 
-Every move that splits or merges clusters asks here, in Python and in compiled loops. A merge is a split seen from the
-other side. `clusters` is the number of clusters with points before the move, without that of outliers.
+All moves that split or merge clusters use it, in Python and in compiled loops. A merge is a split in reverse.
+`clusters` is the number of clusters with points before the move, without the outlier component.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from dpmmwrap.partitions.gibbs_type import log_prior_of_split
 
 
 class MergeRule(NamedTuple):
-    """By what merges of subcluster moves are accepted."""
+    """How merges of subcluster moves are accepted."""
 
     prior: Any
-    """Over partitions (`GibbsType`)."""
+    """The prior over partitions (`GibbsType`)."""
     clusters: Any
-    """How many clusters have points."""
     reference: Any
-    """Whether the ratio is the reference package's, not the inverse of the split's."""
+    """Whether to use the ratio of the reference package, which is not the inverse of the split's."""
 
 
 @compiled
 def log_split_ratio(prior: Any, clusters: Any, left: Any, right: Any, log_likelihoods: Any, log_proposal: Any) -> Any:
     """log ratio of splitting a cluster into two of these sizes.
 
-    `prior` is a `GibbsType`; `log_likelihoods` is log f(left) + log f(right) - log f(both), `log_proposal` the log
-    probability of proposing just this division (0 where it is not counted).
+    `prior` is a `GibbsType`, `log_likelihoods` is log f(left) + log f(right) - log f(both), and `log_proposal` the log
+    probability of proposing this division (0 if it is not counted).
     """
     return log_prior_of_split(prior, clusters, left, right) + log_likelihoods - log_proposal
 
@@ -49,11 +48,11 @@ def log_merge_ratio(prior: Any, clusters: Any, one: Any, other: Any, log_likelih
 
 @inner
 def log_merge_ratio_by(rule: Any, one: Any, other: Any, log_likelihoods: Any) -> Any:
-    """The same by a `MergeRule`, the probability of the split back left out: the ratio, or that of the reference
-    package, DPMMSubClusters.jl.
+    """The same by a `MergeRule`, without the probability of the split back.
 
-    The latter also charges the merged cluster for the sublabels that it gets, and is not the inverse of its ratio of a
-    split. It is here to compare with, and for the Dirichlet process only, whose concentration is twice `side`.
+    The ratio of the reference package, DPMMSubClusters.jl, also includes the probability of the merged cluster's
+    sublabels, and is not the inverse of its ratio of a split. It serves comparisons, for the Dirichlet process only,
+    whose concentration is twice `side`.
     """
     ratio = log_merge_ratio(rule.prior, rule.clusters, one, other, log_likelihoods, 0.0)
     if not rule.reference:
@@ -67,8 +66,8 @@ def log_merge_ratio_by(rule: Any, one: Any, other: Any, log_likelihoods: Any) ->
 def split_ratios(prior: Any, clusters: Any, sides: Any, log_marginal: Any, log_proposals: Any) -> Any:
     """log ratios of splitting each of K clusters into its subclusters.
 
-    `sides` counts the points left and right; `log_marginal` has the K clusters, then their 2K subclusters. Minus
-    infinity where a side is empty.
+    `sides` counts the points left and right; `log_marginal` has the K clusters, then their 2K subclusters. The ratio is
+    minus infinity if a side is empty.
     """
     count = len(sides)
     ratios = new_array(count, np.float64)
@@ -83,7 +82,7 @@ def split_ratios(prior: Any, clusters: Any, sides: Any, log_marginal: Any, log_p
 
 @compiled
 def merge_ratios(rule: Any, counts: Any, one: Any, other: Any, log_likelihoods: Any) -> Any:
-    """log ratios of merging pairs of clusters, the probabilities of the splits back left out."""
+    """log ratios of merging pairs of clusters, without the probabilities of the splits back."""
     ratios = new_array(len(one), np.float64)
     for pair in range(len(one)):
         ratios[pair] = log_merge_ratio_by(rule, counts[one[pair]], counts[other[pair]], log_likelihoods[pair])

@@ -16,11 +16,11 @@ from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.partitions.growth import FEW, NODES, grown, shares
 
 FIRST = (1.0, 0.25)
-"""Where a concentration and a discount that are learned begin."""
+"""Where a learned concentration and discount begin."""
 DRAWN, BLOCK = 4000, 0.02
-"""p(K | N) of many points: partitions that are drawn, and the share by which they grow at once."""
+"""For p(K | N) of many points: partitions to draw, and the share by which they grow in a step."""
 STEP = 2.0
-"""First width of a slice of log concentrations."""
+"""The initial width of a slice of log concentrations."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class PitmanYor(PartitionPrior):
     ----------
     concentration : float or "auto", default="auto"
         The weight of a new cluster is the concentration plus the discount times the number of clusters. It is above
-        minus the discount. "auto": learned, with a Gamma prior of shape 1 and rate 1.
+        minus the discount. "auto" learns it, with a Gamma prior of shape 1 and rate 1.
     discount : float or "auto", default="auto"
-        From 0 up to, not including, 1: what is taken off the weight of every cluster. "auto": learned, all values
-        being as probable.
+        From 0 up to, not including, 1: subtracted from the weight of every cluster. "auto" learns it, with a uniform
+        prior.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class PitmanYor(PartitionPrior):
     concentration: float | str = "auto"
     discount: float | str = "auto"
     now: tuple[float, float] = field(default=(math.nan, math.nan), repr=False, kw_only=True)
-    """The concentration and the discount as they stand."""
+    """The current concentration and discount."""
 
     name = "pitman-yor"
     parameters = ("concentration", "discount")
@@ -56,15 +56,13 @@ class PitmanYor(PartitionPrior):
             check_parameter("discount", self.discount, 0.0, 1.0)
         lowest = 0.0 if is_auto(self.discount) else -float(self.discount)
         check_parameter("concentration", self.concentration, lowest)
-        given = (self.concentration, self.discount)
-        now = [
-            first if is_auto(value) and math.isnan(here) else here if is_auto(value) else float(value)
-            for value, here, first in zip(given, self.now, FIRST, strict=True)
-        ]
+        now = list(FIRST if math.isnan(self.now[0]) else self.now)
+        for index, name in enumerate(self.parameters):
+            value: Any = getattr(self, name)
+            if not is_auto(value):
+                now[index] = float(value)
+                object.__setattr__(self, name, now[index])
         object.__setattr__(self, "now", tuple(now))
-        for name, value in zip(self.parameters, now, strict=True):
-            if not is_auto(getattr(self, name)):
-                object.__setattr__(self, name, value)
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -94,7 +92,7 @@ class PitmanYor(PartitionPrior):
     def log_new(self, points: float, clusters: int) -> Float64Array:
         concentration, discount = self.now
         found = np.zeros(clusters)
-        # The first cluster of all costs nothing.
+        # The very first cluster costs nothing.
         found[1:] = np.log(concentration + discount * np.arange(1, clusters))
         return found
 
@@ -102,8 +100,8 @@ class PitmanYor(PartitionPrior):
         return math.lgamma(self.now[0] + 1.0) - math.lgamma(self.now[0] + points)
 
     def rest(self, key: Any, points: float, clusters: int) -> float:
-        """Given the partition, the weights are Dirichlet by n_k - discount, and by this for what is in no cluster
-        (Pitman 1996, corollary 20)."""
+        """Given the partition, weights are Dirichlet with n_k - discount for clusters, and this for the rest (Pitman
+        1996, corollary 20)."""
         return max(self.now[0] + clusters * self.now[1], 0.0)
 
     def log_density(self) -> float:
@@ -120,27 +118,23 @@ class PitmanYor(PartitionPrior):
 
         def of_concentration(log_value: float) -> float:
             value = math.exp(log_value)
-            own = log_gamma_density(value, ALPHA_PRIOR) + log_value
-            return (
-                own
-                + self.at((value, discount)).log_one_cluster(points)
-                + float(np.log(value + discount * numbers).sum())
-            )
+            of_prior = log_gamma_density(value, ALPHA_PRIOR) + log_value
+            new_clusters = float(np.log(value + discount * numbers).sum())
+            return of_prior + self.at((value, discount)).log_one_cluster(points) + new_clusters
 
         def of_discount(value: float) -> float:
             sizes = float(gammaln(counts - value).sum()) - len(counts) * math.lgamma(1.0 - value)
             return sizes + float(np.log(concentration + value * numbers).sum())
 
         if "concentration" in self.learned:
-            concentration = math.exp(
-                slice_step(rng, math.log(concentration), of_concentration, STEP, -math.inf, math.inf)
-            )
+            log_value = slice_step(rng, math.log(concentration), of_concentration, STEP, -math.inf, math.inf)
+            concentration = math.exp(log_value)
         if "discount" in self.learned:
             discount = slice_step(rng, discount, of_discount, 1.0, max(0.0, -concentration), 1.0)
         return self.at((concentration, discount))
 
     def cluster_probabilities(self, points: int) -> Float64Array:
-        """p(K | N), exact for few points, from drawn partitions for many."""
+        """p(K | N): exact for few points, from drawn partitions for many."""
         if points <= FEW:
             concentrations, discounts = self._nodes(NODES if self.learned else 1)
 
@@ -152,19 +146,18 @@ class PitmanYor(PartitionPrior):
         clusters, n = np.ones(DRAWN), 1
         while n < points:
             end = min(points, max(n + 1, int((1 + BLOCK) * n)))
-            # The number of those among the next points that found a cluster is all but a Poisson variable.
-            hazard = (
-                np.log((concentrations + end - 0.5) / (concentrations + n - 0.5))
-                if n > 9
-                else ((end - n) / (concentrations + n))
-            )
+            # How many of the next points begin a cluster is nearly a Poisson variable.
+            if n > 9:
+                hazard = np.log((concentrations + end - 0.5) / (concentrations + n - 0.5))
+            else:
+                hazard = (end - n) / (concentrations + n)
             new = (concentrations + discounts * clusters) * hazard
             clusters += rng.random(DRAWN) < new if end == n + 1 else rng.poisson(new)
             n = end
         return np.asarray(np.bincount(np.minimum(clusters, points).astype(np.int64)) / DRAWN)
 
     def _nodes(self, count: int) -> tuple[Float64Array, Float64Array]:
-        """Concentrations and discounts that stand for the prior."""
+        """Concentrations and discounts by their prior, for averages."""
         one, other = shares(count)
         concentrations, discounts = (np.full(count, value) for value in self.now)
         if "concentration" in self.learned:

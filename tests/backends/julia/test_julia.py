@@ -548,7 +548,7 @@ def test_auto_means_julia_where_it_gives_all_that_is_asked(
     data: tuple[np.ndarray, np.ndarray], counts: tuple[np.ndarray, np.ndarray]
 ) -> None:
     model = DPMM(prior="reference", n_chains=1, max_iter=2).fit(data[0])
-    assert (model.backend_, model.backend_reason_) == ("julia", "Julia is set up and gives all that was asked")
+    assert (model.backend_, model.backend_reason_) == ("julia", "Julia is set up and supports all settings")
     assert DPMM(family="multinomial", n_chains=1, max_iter=2).fit(counts[0]).backend_ == "julia"
     sparse = DPMM(family="multinomial", n_chains=1, max_iter=2).fit(csr_array(counts[0]))
     assert sparse.backend_reason_.startswith("Julia is set up, but sparse counts need the built-in sampler")

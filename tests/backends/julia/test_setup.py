@@ -211,11 +211,11 @@ def test_auto_takes_the_built_in_sampler_for_what_only_it_can_do(project: Path) 
         assert choose_backend(Auto(), needs) == (Native(), reason)
     printed = choose_backend(Auto(ratio="printed"), Needs())
     assert printed == (Native(ratio="printed"), "Julia is set up, but the ratio printed needs the built-in sampler")
-    assert choose_backend(Auto(), Needs()) == (Julia(), "Julia is set up and gives all that was asked")
+    assert choose_backend(Auto(), Needs()) == (Julia(), "Julia is set up and supports all settings")
     for ratio in ("jain-neal", "reference"):
         assert choose_backend(Auto(ratio=ratio), Needs()).backend == Julia(ratio=ratio)
     elsewhere = in_another_thread(lambda: choose_backend(Auto(), Needs()))
-    assert elsewhere == (Native(), "Julia is set up, but Julia works in the main thread only")
+    assert elsewhere == (Native(), "Julia is set up, but Julia works only in the main thread")
     for asked in (Native(n_jobs=2), Julia(workers=2)):
         assert choose_backend(asked, Needs()) == (asked, "it was asked for")
 
