@@ -23,6 +23,7 @@ from dpmmwrap.numerics.weights import checked_weights
 from dpmmwrap.partitions import partition_prior
 
 CHUNK = 1 << 16
+FLOATS = [np.float32, np.float64]
 TOO_WIDE = "the data span more than single precision holds (about 3e38); rescale them"
 
 
@@ -99,7 +100,7 @@ def new_rows(estimator: Any, X: Any) -> Any:
         return table if named else np.column_stack([np.asarray(column, dtype=object) for column in table.values()])
     if mixture.posterior.input == "counts":
         return read_counts(estimator, X, reset=False)
-    return validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
+    return validate_data(estimator, X, dtype=FLOATS, reset=False, ensure_all_finite="allow-nan")
 
 
 def weights_of(estimator: Any, sample_weight: Any, read: FitData) -> Float64Array | None:
@@ -117,9 +118,8 @@ def weights_of(estimator: Any, sample_weight: Any, read: FitData) -> Float64Arra
 def read_numeric(estimator: Any, X: Any, prior: Any) -> FitData:
     """Rows of numbers. NaN is a missing value."""
     # A memory-mapped float32 array is never copied.
-    options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
     try:
-        X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
+        X = validate_data(estimator, X, dtype=FLOATS, order="C", ensure_min_samples=2, ensure_all_finite="allow-nan")
     except (TypeError, ValueError) as error:
         refuse_words(X)
         raise error
@@ -212,9 +212,8 @@ def to_float32(X: FloatArray, offset: Float64Array) -> Float32Array:
 
 def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     """Rows of counts, dense or CSR, in single precision."""
-    options: dict[str, Any] = {"ensure_min_samples": 2} if reset else {}
-    accepted = "csr" if family_named(estimator.family).sparse else False
-    X = validate_data(estimator, X, accept_sparse=accepted, dtype=[np.float32, np.float64], reset=reset, **options)
+    accepted, least = "csr" if family_named(estimator.family).sparse else False, 2 if reset else 1
+    X = validate_data(estimator, X, accept_sparse=accepted, dtype=FLOATS, reset=reset, ensure_min_samples=least)
     check_non_negative(X, f"DPMM (family {estimator.family})")
     place = exposure_place(estimator)
     if place is not None and not (X[:, place] > 0).all():
@@ -288,7 +287,5 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], 
     if getattr(array, "dtype", np.dtype(object)).kind in "OUS":
         checked = validate_data(estimator, array, dtype=None, ensure_all_finite=False, reset=reset)
     else:
-        checked = validate_data(
-            estimator, X, dtype=[np.float32, np.float64], ensure_all_finite="allow-nan", reset=reset
-        )
+        checked = validate_data(estimator, X, dtype=FLOATS, ensure_all_finite="allow-nan", reset=reset)
     return table_of(checked)

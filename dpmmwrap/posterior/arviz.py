@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.diagnostics import decreasing_weights
 from dpmmwrap.sampler.draws import Draws
 
@@ -22,29 +21,16 @@ def to_arviz(draws: Draws) -> Any:
     except ImportError as error:
         raise ImportError("to_arviz needs ArviZ: pip install 'dpmmwrap[posterior]'") from error
     library: Any = arviz
-    groups = arviz_groups(draws)
+    weights = decreasing_weights(draws.weights)
+    groups = {
+        "posterior": {"n_clusters": draws.n_clusters, "alpha": draws.alpha, "weights": weights},
+        "sample_stats": {
+            "lp": draws.log_posterior,
+            "split_acceptance_rate": draws.splits / np.maximum(draws.splits_proposed, 1),
+            "merge_acceptance_rate": draws.merges / np.maximum(draws.merges_proposed, 1),
+        },
+    }
     # ArviZ 1 takes one dictionary instead of keywords.
     if "posterior" in signature(library.from_dict).parameters:
         return library.from_dict(**groups, dims=DIMS)
     return library.from_dict(groups, dims=DIMS)
-
-
-def arviz_groups(draws: Draws) -> dict[str, dict[str, Any]]:
-    """The groups of arrays, the same for every version of ArviZ."""
-    return {
-        "posterior": {
-            "n_clusters": draws.n_clusters,
-            "alpha": draws.alpha,
-            "weights": decreasing_weights(draws.weights),
-        },
-        "sample_stats": {
-            "lp": draws.log_posterior,
-            "split_acceptance_rate": acceptance_rate(draws.splits, draws.splits_proposed),
-            "merge_acceptance_rate": acceptance_rate(draws.merges, draws.merges_proposed),
-        },
-    }
-
-
-def acceptance_rate(accepted: IntArray, proposed: IntArray) -> Float64Array:
-    """The share of proposals that were accepted, 0 without proposals."""
-    return np.asarray(accepted / np.maximum(proposed, 1), np.float64)

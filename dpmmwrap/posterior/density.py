@@ -153,7 +153,9 @@ def prior_predictive(prior: Prior, alpha: float, n_samples: int, rng: Generator)
         partner = rng.random() * (i + alpha)
         labels[i] = labels[int(partner)] if partner < i else labels[:i].max() + 1
     count = int(labels.max(initial=-1)) + 1
-    means, covariances = batch_of(prior, count).draw_gaussians(rng)
+    # The posteriors of clusters without points.
+    nothing = prior.statistics(np.zeros((0, prior.dim)), np.zeros(0, np.int32), count)
+    means, covariances = prior.posterior(nothing).draw_gaussians(rng)
     normal, freedoms = rng.standard_normal(means[labels].shape), prior.draw_tail_freedoms(count, rng)
     if freedoms is not None:
         freedoms = freedoms[labels]
@@ -162,9 +164,3 @@ def prior_predictive(prior: Prior, alpha: float, n_samples: int, rng: Generator)
     if covariances.ndim == 2:
         return means[labels] + np.sqrt(covariances)[labels] * normal, labels
     return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], normal), labels
-
-
-def batch_of(prior: Any, count: int) -> Any:
-    """Copies of one prior: the posteriors of clusters without points."""
-    nothing = prior.statistics(np.zeros((0, prior.dim)), np.zeros(0, np.int32), count)
-    return prior.posterior(nothing)

@@ -112,7 +112,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
         Returns
         -------
         X : ndarray of float64, shape (n_samples, D)
-            The points; for a mixed table, a dictionary of columns.
+            The points; for a mixed table, an array of objects.
         labels : ndarray of int32, shape (n_samples,)
             The cluster of each.
         """
