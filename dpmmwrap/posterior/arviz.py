@@ -21,8 +21,17 @@ def to_arviz(draws: Draws) -> Any:
     except ImportError as error:
         raise ImportError("to_arviz needs ArviZ: pip install 'dpmmwrap[posterior]'") from error
     library: Any = arviz
+    groups = arviz_groups(draws)
+    # ArviZ 1 takes one dictionary instead of keywords.
+    if "posterior" in signature(library.from_dict).parameters:
+        return library.from_dict(**groups, dims=DIMS)
+    return library.from_dict(groups, dims=DIMS)
+
+
+def arviz_groups(draws: Draws) -> dict[str, dict[str, Any]]:
+    """The groups of arrays, the same for every version of ArviZ."""
     weights = decreasing_weights(draws.weights)
-    groups = {
+    return {
         "posterior": {"n_clusters": draws.n_clusters, "alpha": draws.alpha, "weights": weights},
         "sample_stats": {
             "lp": draws.log_posterior,
@@ -30,7 +39,3 @@ def to_arviz(draws: Draws) -> Any:
             "merge_acceptance_rate": draws.merges / np.maximum(draws.merges_proposed, 1),
         },
     }
-    # ArviZ 1 takes one dictionary instead of keywords.
-    if "posterior" in signature(library.from_dict).parameters:
-        return library.from_dict(**groups, dims=DIMS)
-    return library.from_dict(groups, dims=DIMS)

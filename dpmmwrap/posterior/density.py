@@ -33,7 +33,7 @@ class Density(NamedTuple):
     """A row for each quantile (q, n)."""
 
 
-class Components(NamedTuple):
+class MixtureComponents(NamedTuple):
     """The components of one or several partitions, one after the other."""
 
     posterior: Any
@@ -54,7 +54,7 @@ def density_of(
     return Density(densities.mean(axis=0), np.quantile(densities, np.asarray(quantiles, dtype=np.float64), axis=0))
 
 
-def components_of(mixture: Mixture) -> Components:
+def components_of(mixture: Mixture) -> MixtureComponents:
     """The components of all partitions over which a mixture is averaged, or of the only one."""
     total = (mixture.counts + mixture.size_shift).sum()
     averaged, share = mixture.averaged, 1 - mixture.outlier_weight
@@ -67,11 +67,11 @@ def components_of(mixture: Mixture) -> Components:
     if mixture.outlier_weight > 0:
         # Outliers are the last component of a partition.
         outside[np.append(starts[1:], len(weights)) - 1] = mixture.outlier_weight
-    return Components(posterior, np.where(outside > 0, 0.0, weights * total / share), outside, starts)
+    return MixtureComponents(posterior, np.where(outside > 0, 0.0, weights * total / share), outside, starts)
 
 
 def one_round(
-    mixture: Mixture, components: Components, points: FloatArray, columns: list[int] | None, rng: Generator
+    mixture: Mixture, components: MixtureComponents, points: FloatArray, columns: list[int] | None, rng: Generator
 ) -> Float64Array:
     """The densities of one mixture for each partition (partitions, n)."""
     posterior, starts = components.posterior, components.starts
