@@ -22,6 +22,16 @@ class EstimatorParameters(BaseEstimator):  # type: ignore[misc]
     """The parameters of `DPMM`, which describes them."""
 
     _parameter_constraints: ClassVar[Constraints] = {
+        # These are checked where they are used.
+        "partition_prior": "no_validation",
+        "categorical": "no_validation",
+        "exposure": "no_validation",
+        "prior": "no_validation",
+        "init": "no_validation",
+        "init_clusters": "no_validation",
+        "outlier_prior": "no_validation",
+        "backend": "no_validation",
+        "random_state": "no_validation",
         "alpha": [AUTO, POSITIVE],
         "family": [StrOptions(set(FAMILIES))],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 
-Constraints = dict[str, list[Any]]
-"""What parameters may be, in scikit-learn's terms; the others are checked where they are used."""
+Constraints = dict[str, list[Any] | Literal["no_validation"]]
+"""What each parameter may be, in scikit-learn's terms; "no_validation" if it is checked where it is used."""
 POSITIVE = Interval(Real, 0, None, closed="neither")
 AUTO = StrOptions({"auto"})
 
@@ -24,7 +24,8 @@ def at_least(least: int) -> Interval:
 def check_parameters(owner: Any) -> None:
     """Refuse values that the owner's `_parameter_constraints` do not allow."""
     for name, allowed in owner._parameter_constraints.items():
-        check_value(name, getattr(owner, name), allowed)
+        if allowed != "no_validation":
+            check_value(name, getattr(owner, name), allowed)
 
 
 def check_value(name: str, value: Any, allowed: list[Any]) -> None:

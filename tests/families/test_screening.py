@@ -10,7 +10,6 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln, logsumexp
 
-from dpmmwrap import mixture
 from dpmmwrap.families import screening
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
@@ -20,6 +19,7 @@ from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import STEPS, Dirichlet
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.posterior import predictor
 from dpmmwrap.posterior.averaging import AveragedMixture
 
 
@@ -117,7 +117,7 @@ def check(found: Mixture, X: Any, densities: np.ndarray, rtol: float = 1e-9) -> 
 @pytest.mark.parametrize(("centre", "width"), [(0, 1), (1e6, 1), (-3, 1e-6), (1e4, 1e-5), (0, 1e9), (0, 1e-30)])
 def test_as_the_formulas_say(family: str, dim: int, centre: float, width: float, monkeypatch: Any) -> None:
     # Several blocks of rows, and of pairs.
-    monkeypatch.setattr(mixture, "BLOCK", 2000)
+    monkeypatch.setattr(predictor, "BLOCK", 2000)
     monkeypatch.setattr(screening, "PAIR_VALUES", 500)
     X, labels = some_data(dim, centre=centre, width=width)
     found = Mixture.from_labels(X, labels, prior_of(family, dim, centre, width))

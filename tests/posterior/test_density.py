@@ -96,7 +96,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="columns names the column 'size'"):
         mixture.density(X, columns=["size"])
     counts = Mixture.from_labels(np.ones((4, 2)), np.zeros(4, np.int32), Dirichlet(np.ones(2)))
-    with pytest.raises(ValueError, match="Gaussian clusters, not of the family multinomial"):
+    with pytest.raises(ValueError, match="Gaussian clusters, not the family multinomial"):
         counts.density(np.ones((4, 2)))
 
 

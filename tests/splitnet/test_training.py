@@ -192,7 +192,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no checkpoint"):
         train(SETTINGS, path, resume=True)
     module.Training(SETTINGS).save_checkpoint(checkpoint_path(path))
-    with pytest.raises(ValueError, match="another dims, seed"):
+    with pytest.raises(ValueError, match="a different dims, seed"):
         train(TrainingSettings(dims=(3,), steps=12, batch=1, seed=5), path, resume=True)
     save_file({"x": torch.zeros(1)}, checkpoint_path(path))
     with pytest.raises(ValueError, match="is not a checkpoint of SplitNet training"):

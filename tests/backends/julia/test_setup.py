@@ -186,7 +186,7 @@ def test_offline_without_julia_says_where_to_get_one(
     juliapkg.state.reset_state()
     assert cli.run(["julia", "setup"]) == 1
     said = capfd.readouterr().err
-    assert "there is no Julia 1.10 or newer here" in said
+    assert "Julia 1.10 or newer is not installed" in said
     assert "PYTHON_JULIAPKG_EXE" in said
 
 

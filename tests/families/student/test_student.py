@@ -287,7 +287,7 @@ def test_neither_gaps_nor_weights() -> None:
     # To predict, what is observed is enough.
     model.fit(X)
     assert np.isfinite(model.score_samples(gappy)).all()
-    with pytest.raises(ValueError, match="not under student"):
+    with pytest.raises(ValueError, match="family student does not impute"):
         model.impute(gappy)
 
 
