@@ -124,6 +124,18 @@ def test_what_is_forgotten_dies(window: int) -> None:
     assert model.n_clusters_ == 1 and len(deaths) == 1 and deaths[0].cluster not in model.cluster_ids_
 
 
+def test_the_prior_is_learned_again_when_rows_have_doubled_while_all_are_free() -> None:
+    model, seen = DPMM(**QUICK), []
+    for day in range(8):
+        model.partial_fit(blobs(50, [0, 1], day)[0], window=250)
+        memory = memory_of(model)
+        assert memory.hyperprior is not None
+        seen.append((memory.searched, float(memory.hyperprior.variances[0])))  # type: ignore[attr-defined]
+    # The sixth batch is the first after which rows leave.
+    assert [rows for rows, _ in seen] == [50, 100, 100, 200, 200, 300, 300, 300]
+    assert len({units for _, units in seen}) == 4
+
+
 def test_forgetting_by_time() -> None:
     model = DPMM(**QUICK).partial_fit(blobs(200, [0, 1], 0)[0], window=0, time=10)
     model.partial_fit(blobs(50, [0, 1], 1)[0], window=0, forget=0.5, time=12)

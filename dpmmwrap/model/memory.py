@@ -94,6 +94,8 @@ class Memory:
     next_id: int = 0
     next_piece: int = 0
     batches: int = 1
+    searched: float = 0.0
+    """The rows seen when the clusters were last searched at length."""
     digests: tuple[str, ...] = ()
     """Of the batches."""
     history: tuple[Event, ...] = ()
@@ -109,7 +111,8 @@ class Memory:
         each."""
         numbers = np.arange(len(statistics.counts))
         pieces = Pieces(numbers, np.zeros_like(numbers), numbers, rows)
-        memory = cls(statistics, prior, partition_prior, pieces=pieces, next_piece=len(numbers), **known)
+        seen = float(statistics.counts.sum())
+        memory = cls(statistics, prior, partition_prior, pieces=pieces, next_piece=len(numbers), searched=seen, **known)
         return memory.called(numbers)
 
     def called(self, ids: IntArray) -> Memory:
@@ -163,7 +166,7 @@ class Memory:
         }
         found |= {f"prior_{name}": getattr(self.prior, name) for name in self.prior.FIELDS}
         found |= {f"hyperprior_{name}": a for name, a in hyperprior_arrays(self.hyperprior).items()}
-        found |= {"offset": self.offset, "ids": self.ids, "clock": np.array(self.clock)}
+        found |= {"offset": self.offset, "ids": self.ids, "clock": np.array([self.clock, self.searched])}
         found |= {"pieces": np.array(self.pieces[:3]), "aliases": self.aliases}
         found |= {} if self.pieces.rows is None else points_arrays(self.pieces.rows, "rows")
         found |= {} if self.steps is None else {"steps": self.steps}
@@ -212,6 +215,7 @@ class Memory:
         if len(kept.counts) != arrays["pieces"].shape[1] or not all(np.isfinite(array).all() for array in kept):
             raise ValueError("what it keeps of its rows does not belong together")
         next_id, batches, next_piece = (int(number) for number in arrays["numbers"])
+        clock, searched = arrays["clock"].tolist()
         labels, sides, own_ids = arrays["pieces"]
         pieces, window = Pieces(labels, sides, own_ids, points_from(arrays, "rows")), None
         if "window_labels" in arrays:
@@ -219,10 +223,10 @@ class Memory:
         return cls(
             kept, own, str(arrays["partition_prior"]), hyperprior_from(own, arrays, "hyperprior_"),
             arrays["offset"], arrays.get("steps"), pieces, arrays["ids"],
-            arrays["aliases"], next_id, next_piece, batches,
+            arrays["aliases"], next_id, next_piece, batches, searched,
             tuple(str(word) for word in arrays["digests"]),
             tuple(Event(int(batch), KINDS[kind], int(one), int(other)) for batch, kind, one, other in arrays["events"]),
-            window, float(arrays["clock"]),
+            window, clock,
         )  # fmt: skip
 
 

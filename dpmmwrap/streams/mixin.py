@@ -30,9 +30,8 @@ from dpmmwrap.numerics.weights import checked_weights
 from dpmmwrap.posterior.answer import kept_rows, sample_of
 from dpmmwrap.posterior.fitted import set_mixture
 from dpmmwrap.posterior.mixture_file import load
-from dpmmwrap.sampler.stopping import stopped_by
 from dpmmwrap.streams.pieces import absorbed
-from dpmmwrap.streams.update import LONGEST, Stream, Updated, update
+from dpmmwrap.streams.update import Stream, Updated, update
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
@@ -312,7 +311,7 @@ def keep_batch(
     model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values
     model.trace_, model.traces_, model.n_iter_ = result.trace, [result.trace], len(result.trace)
     model.log_posterior_, model.interrupted_ = float(result.log_posterior), result.interrupted
-    model.stopped_by_ = "interrupt" if result.interrupted else stopped_by(result.trace, LONGEST, True)
+    model.stopped_by_ = "interrupt" if result.interrupted else found.stopped_by
     model.chain_agreement_, model.reproducibility_ = (), ()
     model.draws_ = model.confidence_ = model.diagnostics_ = None
     model.backend_, model.backend_reason_, model.startup_seconds_ = "native", "batches need it", 0.0

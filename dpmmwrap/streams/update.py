@@ -13,14 +13,15 @@ from dpmmwrap.families.screening import log_sum
 from dpmmwrap.model.memory import Event, Memory, Pieces, Window, joined_points, of_cluster
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.kept import grouped_kept, kept_beside
-from dpmmwrap.sampler.settings import Result, Settings
+from dpmmwrap.sampler.settings import Result, Settings, search_length
+from dpmmwrap.sampler.stopping import stopped_by
 from dpmmwrap.starts import Initializer
 from dpmmwrap.streams.identities import follow
 from dpmmwrap.streams.pieces import absorbed, added, thinned
 
 LONGEST, FLAT = 100, 2
-"""Iterations of a batch's search at most, and how many have to be as good as those before them: clusters that are known
-need few."""
+"""Most iterations of a batch's search, and the number that have to be as good as those before them: known clusters need
+few."""
 BLOCK = 1 << 14
 """Rows whose probabilities are worked out at a time."""
 DEAD = 1.0
@@ -60,6 +61,7 @@ class Updated(NamedTuple):
     novelty: Float64Array
     """Of the batch's rows: how probably each was in none of the clusters before it."""
     result: Result
+    stopped_by: str
 
 
 def begin_rows(memory: Memory, whole: Statistics, points: Points) -> tuple[IntArray, Float64Array]:
@@ -118,7 +120,9 @@ def forgotten(memory: Memory, forget: float, elapsed: float) -> Memory:
 def update(memory: Memory, points: Points, weights: Float64Array | None, digest: str, stream: Stream) -> Updated:
     """Go on with a batch."""
     memory, rng = forgotten(memory, stream.forget, stream.elapsed), np.random.default_rng(stream.seed)
-    labels, novelty = begin_rows(memory, whole_statistics(memory), points)
+    whole = whole_statistics(memory)
+    labels, novelty = begin_rows(memory, whole, points)
+    seen = float(whole.counts.sum()) + (len(labels) if weights is None else float(weights.sum()))
     free, window = Window(points, labels, weights), 0
     if memory.window is not None:
         window, free = memory.window.n_rows, joined(memory.window, free)
@@ -126,7 +130,11 @@ def update(memory: Memory, points: Points, weights: Float64Array | None, digest:
     fixed = window if stream.freeze else 0
     memory, early = absorbed(memory, free.part(0, fixed), np.zeros(fixed, np.uint8), rng)
     begun = free.part(fixed)
-    result = run(memory, begun, stream)
+    long = not stream.freeze and (seen >= 2 * memory.searched or is_first_to_leave(memory, begun, stream))
+    if long:
+        memory = with_new_prior(replace(memory, searched=seen), begun)
+    settings = settings_of(memory, begun, stream, long)
+    result = NativeBackend().fit(begun.points, settings)
     assert result.kept_labels is not None and result.kept_sides is not None
     kept, sides = result.kept_labels.astype(np.int64), result.kept_sides.astype(np.int64)
     if stream.freeze:
@@ -149,7 +157,8 @@ def update(memory: Memory, points: Points, weights: Float64Array | None, digest:
     whole = whole_statistics(memory)
     order = np.argsort(-whole.counts, kind="stable")
     place = np.argsort(order).astype(np.int32)
-    return Updated(in_order(memory, order), take(whole, order), place[every], row_ids, novelty, result)
+    ended_by = stopped_by(result.trace, settings.max_iter, settings.stop_when_flat)
+    return Updated(in_order(memory, order), take(whole, order), place[every], row_ids, novelty, result, ended_by)
 
 
 def in_order(memory: Memory, order: IntArray) -> Memory:
@@ -159,21 +168,35 @@ def in_order(memory: Memory, order: IntArray) -> Memory:
     return replace(memory, ids=memory.ids[order], pieces=pieces._replace(labels=place[pieces.labels]), window=window)
 
 
-def run(memory: Memory, free: Window, stream: Stream) -> Result:
-    """What a search finds that begins with these labels, beside what is kept."""
+def is_first_to_leave(memory: Memory, free: Window, stream: Stream) -> bool:
+    """Whether all rows have been free so far, and some are about to leave the window."""
+    return not len(memory.pieces.ids) and free.n_rows > stream.window
+
+
+def with_new_prior(memory: Memory, free: Window) -> Memory:
+    """With a prior that is learned afresh while all rows are free: the few rows so far may have led it astray."""
+    if memory.hyperprior is None or len(memory.pieces.ids):
+        return memory
+    start = memory.hyperprior.relearned(memory.prior, free.points)
+    return replace(memory, prior=start.prior, hyperprior=start.hyperprior)
+
+
+def settings_of(memory: Memory, free: Window, stream: Stream, long: bool) -> Settings:
+    """The settings of a search that begins with these labels beside the pieces; a long one is as long as a fit's."""
     prior, pieces, statistics = memory.prior, memory.pieces, memory.statistics
     labels, sides = pieces.labels, pieces.sides.astype(np.uint8)
     if stream.freeze:
         statistics = grouped_kept(prior, statistics, labels, memory.n_clusters)
         labels, sides = np.arange(memory.n_clusters), np.zeros(memory.n_clusters, np.uint8)
-    settings = Settings(
-        memory.partition_prior, prior, hyperprior=memory.hyperprior, initializer=stream.initializer,
-        max_iter=stream.max_iter or LONGEST, stop_when_flat=stream.max_iter is None, flat_window=FLAT,
-        near_pairs=False, seed=stream.seed, init_clusters=free.labels, max_clusters=stream.max_clusters,
+    length = search_length("auto" if stream.max_iter is None else stream.max_iter)
+    if stream.max_iter is None and not long:
+        length |= {"max_iter": LONGEST, "flat_window": FLAT}
+    return Settings(
+        memory.partition_prior, prior, hyperprior=memory.hyperprior, initializer=stream.initializer, **length,
+        near_pairs=long, seed=stream.seed, init_clusters=free.labels, max_clusters=stream.max_clusters,
         weights=free.weights, kept=kept_beside(free.points, prior, statistics, labels, stream.freeze, sides),
         **stream.sampler,
     )  # fmt: skip
-    return NativeBackend().fit(free.points, settings)
 
 
 def joined(one: Window, other: Window) -> Window:
