@@ -144,8 +144,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         Births, merges, splits and deaths of clusters, with their batches.
     novelty_ : ndarray of float64, shape (n,)
         After a later batch of `partial_fit`: the probability that each of its rows was in none of the earlier clusters.
-    window_labels_, window_row_ids_ : ndarray of int
-        After a later batch: labels and ids of the rows that were free before it.
+    window_labels_, window_row_ids_, window_rows_ : ndarray of int
+        After a later batch: labels and ids of the rows that were free before it, and their places among all rows.
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str

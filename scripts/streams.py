@@ -42,7 +42,9 @@ def switches(model: DPMM, before: Any) -> int:
 
 def followed(ids: Any, model: DPMM) -> Any:
     """The ids of all rows with those of a batch; rows before it that were free may have moved."""
-    return np.concatenate([ids[: len(ids) - len(model.window_row_ids_)], model.window_row_ids_, model.row_ids_])
+    ids = np.append(ids, model.row_ids_)
+    ids[model.window_rows_] = model.window_row_ids_
+    return ids
 
 
 def batches(window: int, seeds: int, points: int = 20_000, count: int = 100) -> None:

@@ -15,11 +15,11 @@ from dpmmwrap import DPMM, load
 from dpmmwrap.datasets import generate, generate_counts
 from dpmmwrap.families.base import take
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.model.memory import Memory, partition_from, partition_text
+from dpmmwrap.model.memory import Memory, Window, partition_from, partition_text
 from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
 from dpmmwrap.streams import pieces
 from dpmmwrap.streams.identities import follow
-from dpmmwrap.streams.update import whole_statistics
+from dpmmwrap.streams.update import leaving, whole_statistics
 
 QUICK: dict[str, Any] = {"covariance_type": "full", "init": "kmeans", "n_chains": 1, "random_state": 0}
 
@@ -39,7 +39,9 @@ def memory_of(model: DPMM) -> Memory:
 
 def followed(ids: np.ndarray, model: DPMM) -> np.ndarray:
     """The ids of all rows with those of a batch; rows before it that were free may have moved."""
-    return np.concatenate([ids[: len(ids) - len(model.window_row_ids_)], model.window_row_ids_, model.row_ids_])
+    ids = np.append(ids, model.row_ids_)
+    ids[model.window_rows_] = model.window_row_ids_
+    return ids
 
 
 def test_one_batch_is_a_fit() -> None:
@@ -134,6 +136,26 @@ def test_the_prior_is_learned_again_when_rows_have_doubled_while_all_are_free() 
     # The sixth batch is the first after which rows leave.
     assert [rows for rows, _ in seen] == [50, 100, 100, 200, 200, 300, 300, 300]
     assert len({units for _, units in seen}) == 4
+
+
+def test_certain_rows_of_the_older_half_leave_first() -> None:
+    certainty = np.array([0.5, 0.9, 1.0, 0.6, 0.99, 1.0, 1.0, 1.0])
+    free = Window(np.zeros((8, 1)), np.zeros(8, np.int32), np.arange(8), certainty)
+    # Four stay, two of them as the last ones.
+    assert leaving(free, 4).tolist() == [1, 2, 4, 5]
+    assert leaving(free, 4, oldest=True).tolist() == [0, 1, 2, 3]
+    assert leaving(free, 0).tolist() == list(range(8)) and not len(leaving(free, 8))
+
+
+def test_doubtful_rows_stay_free_longer() -> None:
+    X, _ = blobs(400, [0, 1], 0, apart=2.5)
+    model = DPMM(**QUICK).partial_fit(X[:200], window=100).partial_fit(X[200:], window=100)
+    window = memory_of(model).window
+    assert window is not None and np.isin(np.arange(350, 400), window.numbers).all()
+    old = window.numbers[window.numbers < 350]
+    gone = np.setdiff1d(np.arange(350), old)
+    sure = model.predict_proba(X).max(axis=1)
+    assert sure[old].mean() < sure[gone].mean() - 0.05
 
 
 def test_forgetting_by_time() -> None:

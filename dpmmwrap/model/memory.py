@@ -53,20 +53,24 @@ class Pieces(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Rows that are free, as the family stores them: the last ones."""
+    """Rows that are free, as the family stores them, in the order in which they came."""
 
     points: Points
     labels: IntArray
+    numbers: IntArray
+    """Their places among all rows, from 0."""
+    certainty: Float64Array
+    """How probable the cluster of each was, when that was last computed."""
     weights: Float64Array | None = None
 
     @property
     def n_rows(self) -> int:
         return len(self.labels)
 
-    def part(self, begin: int, end: int | None = None) -> Window:
+    def part(self, some: slice | IntArray) -> Window:
         """Some of the rows."""
-        some = slice(begin, end)
-        return Window(self.points[some], self.labels[some], None if self.weights is None else self.weights[some])
+        weights = None if self.weights is None else self.weights[some]
+        return Window(self.points[some], self.labels[some], self.numbers[some], self.certainty[some], weights)
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class Memory:
     """Pieces that have become one with another, and that one's id; of pieces that are forgotten `of_cluster`."""
     next_id: int = 0
     next_piece: int = 0
+    next_row: int = 0
+    """How many rows have come, those without values among them."""
     batches: int = 1
     searched: float = 0.0
     """The rows seen when the clusters were last searched at length."""
@@ -170,7 +176,7 @@ class Memory:
         found |= {"pieces": np.array(self.pieces[:3]), "aliases": self.aliases}
         found |= {} if self.pieces.rows is None else points_arrays(self.pieces.rows, "rows")
         found |= {} if self.steps is None else {"steps": self.steps}
-        found["numbers"] = np.array([self.next_id, self.batches, self.next_piece])
+        found["numbers"] = np.array([self.next_id, self.batches, self.next_piece, self.next_row])
         found["digests"] = np.array(self.digests, dtype=str)
         found["events"] = np.array([(e.batch, KINDS.index(e.kind), e.cluster, e.other) for e in self.history]).reshape(
             -1, 4
@@ -178,7 +184,9 @@ class Memory:
         found["partition_prior"] = np.array(partition_text(self.partition_prior))
         if self.window is not None:
             window = self.window
-            found |= {"window_labels": window.labels} | points_arrays(window.points, "window")
+            found |= {f"window_{name}": getattr(window, name) for name in WINDOW} | points_arrays(
+                window.points, "window"
+            )
             found |= {} if window.weights is None else {"window_weights": window.weights}
         return {PREFIX + name: np.asarray(array) for name, array in found.items()}
 
@@ -203,7 +211,7 @@ class Memory:
         )
         statistics: Any = prior.STATISTICS
         fields_of = [f"statistics_{name}" for name in statistics._fields]
-        optional = (*HYPERPRIOR, "window_labels", "window_weights", *POINTS, "steps")
+        optional = (*HYPERPRIOR, *(f"window_{name}" for name in WINDOW), "window_weights", *POINTS, "steps")
         found = read_arrays(
             path,
             required=[PREFIX + name for name in (*required, *fields_of)],
@@ -214,16 +222,17 @@ class Memory:
         kept = statistics(*(arrays[name] for name in fields_of))
         if len(kept.counts) != arrays["pieces"].shape[1] or not all(np.isfinite(array).all() for array in kept):
             raise ValueError("what it keeps of its rows does not belong together")
-        next_id, batches, next_piece = (int(number) for number in arrays["numbers"])
+        next_id, batches, next_piece, next_row = (int(number) for number in arrays["numbers"])
         clock, searched = arrays["clock"].tolist()
         labels, sides, own_ids = arrays["pieces"]
         pieces, window = Pieces(labels, sides, own_ids, points_from(arrays, "rows")), None
         if "window_labels" in arrays:
-            window = Window(points_from(arrays, "window"), arrays["window_labels"], arrays.get("window_weights"))
+            of_rows: Any = {name: arrays[f"window_{name}"] for name in WINDOW}
+            window = Window(points_from(arrays, "window"), **of_rows, weights=arrays.get("window_weights"))
         return cls(
             kept, own, str(arrays["partition_prior"]), hyperprior_from(own, arrays, "hyperprior_"),
             arrays["offset"], arrays.get("steps"), pieces, arrays["ids"],
-            arrays["aliases"], next_id, next_piece, batches, searched,
+            arrays["aliases"], next_id, next_piece, next_row, batches, searched,
             tuple(str(word) for word in arrays["digests"]),
             tuple(Event(int(batch), KINDS[kind], int(one), int(other)) for batch, kind, one, other in arrays["events"]),
             window, clock,
@@ -231,6 +240,7 @@ class Memory:
 
 
 HYPERPRIOR = tuple(f"hyperprior_{name}" for name in ("mean", "variances", "fixed", "cells"))
+WINDOW = ("labels", "numbers", "certainty")
 PARTS = ("points", "codes", "indices", "indptr", "shape")
 POINTS = tuple(f"{of}_{part}" for of in ("rows", "window") for part in PARTS)
 

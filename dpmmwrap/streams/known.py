@@ -47,7 +47,7 @@ class KnownBackend:
         statistics = settings.prior.statistics(X[there], labels[there], len(names), own)
         memory = Memory.begin(statistics, settings.prior, settings.partition_prior)
         free = X[unknown]
-        begun, _ = begin_rows(memory, statistics, free)
+        begun = begin_rows(memory, statistics, free).labels
         kept = kept_beside(free, settings.prior, statistics, np.arange(len(names)), apart=True)
         settings = replace(
             settings, kept=kept, init_clusters=begun, other_starts=(), n_chains=1, truth=None, checkpoint=None,

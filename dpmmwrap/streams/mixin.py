@@ -24,14 +24,14 @@ from dpmmwrap.model.memory import Memory, Pieces, Window, digest_of, of_cluster
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.run_settings import initializer_of
 from dpmmwrap.model.warning import warn_caller
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import thread_pools
 from dpmmwrap.numerics.weights import checked_weights
 from dpmmwrap.posterior.answer import kept_rows, sample_of
 from dpmmwrap.posterior.fitted import set_mixture
 from dpmmwrap.posterior.mixture_file import load
 from dpmmwrap.streams.pieces import absorbed
-from dpmmwrap.streams.update import Stream, Updated, update
+from dpmmwrap.streams.update import Batch, Stream, Updated, begin_rows, leaving, update
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
@@ -109,8 +109,8 @@ class StreamMixin:
         if is_lazy(X):
             X = (block.compute() for block in (X.blocks if hasattr(X, "blocks") else X.partitions))
         if hasattr(X, "__next__"):
-            for batch in X:
-                self.partial_fit(batch, time=time, **options)
+            for block in X:
+                self.partial_fit(block, time=time, **options)
             return self
         check_value("window", window, [at_least(0)])
         check_value("forget", forget, [Interval(Real, 0, 1, closed="left")])
@@ -120,21 +120,16 @@ class StreamMixin:
             return self._first_batch(X, y, sample_weight, int(window), clock)
         memory = memory_of(self)
         elapsed = elapsed_since(memory, clock)
-        points, present = batch_points(self, X)
-        weights = None
-        if sample_weight is not None:
-            weights = checked_weights(sample_weight, points.shape[0] if present is None else present.total)
-            weights = weights if present is None else weights[present.rows]
-            if not weights.all():
-                raise ValueError("sample_weight should be above 0 in every row of a batch")
-        digest = digest_of(memory.prior, points, weights)
+        batch = batch_of(self, X, sample_weight)
+        digest = digest_of(memory.prior, batch.points, batch.weights)
         if not repeat and digest in memory.digests:
             return pass_over(self, X, memory.digests.index(digest) + 1)
-        stream = stream_of(self, memory, int(window), float(forget), bool(freeze), elapsed, points.shape[0])
+        stream = stream_of(self, memory, int(window), float(forget), bool(freeze), elapsed, len(batch.numbers))
         # One thread for products of small matrices: more of them wait for each other.
         with thread_pools().limit(limits=1):
-            found = update(memory, points, weights, digest, stream)
-        keep_batch(self, found, points, present, weights, clock)
+            found = update(memory, batch, digest, stream)
+        self.window_rows_ = np.empty(0, np.int64) if memory.window is None else memory.window.numbers
+        keep_batch(self, found, batch, clock)
         return self
 
     def _first_batch(self: Any, X: Any, y: Any, sample_weight: Any, window: int, clock: float) -> Any:
@@ -146,13 +141,17 @@ class StreamMixin:
             self._streams = False
         read, memory = self._read_points, memory_of(self)
         self._read_points = None
-        labels = self.labels_ if read.present is None else self.labels_[read.present.rows]
-        sides = self.sublabels_ if read.present is None else self.sublabels_[read.present.rows]
+        total = len(self.labels_)
+        numbers = np.arange(total) if read.present is None else read.present.rows
+        labels, sides = self.labels_[numbers], self.sublabels_[numbers]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        memory, ids = with_window(memory, Window(read.points, labels, read.weights), sides, window, seed)
-        set_mixture(self, replace(self.mixture_, memory=replace(memory, clock=clock)))
-        self.row_ids_ = ids if read.present is None else read.present.spread(ids, -1)
-        self.window_labels_, self.window_row_ids_ = labels[:0], ids[:0]
+        certainty = begin_rows(memory, memory.statistics, read.points).certainty
+        free = Window(read.points, labels, numbers, certainty, read.weights)
+        memory, ids = with_window(memory, free, sides, window, seed)
+        set_mixture(self, replace(self.mixture_, memory=replace(memory, clock=clock, next_row=total)))
+        self.row_ids_ = np.full(total, -1, np.int64)
+        self.row_ids_[numbers] = ids
+        self.window_labels_, self.window_row_ids_, self.window_rows_ = labels[:0], ids[:0], numbers[:0]
         return self
 
     def resume(self: Any, path: str | Path) -> Any:
@@ -231,22 +230,29 @@ def elapsed_since(memory: Memory, clock: float) -> float:
     return clock - memory.clock
 
 
-def batch_points(model: DPMM, X: Any) -> tuple[Any, Present | None]:
-    """The rows of a batch as the chain takes them, and which of all rows they are where some have no values."""
+def batch_of(model: DPMM, X: Any, sample_weight: Any) -> Batch:
+    """The rows of a batch that have values, as the chain takes them."""
     mixture: Mixture = model.mixture_
-    rows = mixture._prepared(mixture._read(model._rows(X)))
-    there, present = with_values(rows), None
-    if not there.all():
-        if not there.any():
-            raise ValueError("the batch has no row with a value")
-        present = Present(np.flatnonzero(there), len(there))
-        rows = rows[present.rows]
-    if mixture.subspace is not None:
-        return mixture.subspace.points(rows), present
+    values = mixture._prepared(mixture._read(model._rows(X)))
+    there = with_values(values)
+    total, numbers = len(there), np.flatnonzero(there)
+    if not len(numbers):
+        raise ValueError("the batch has no row with a value")
+    weights = None if sample_weight is None else checked_weights(sample_weight, total)[numbers]
+    if weights is not None and not weights.all():
+        raise ValueError("sample_weight should be above 0 in every row of a batch")
+    values = values if len(numbers) == total else values[numbers]
+    return Batch(as_points(model, values), numbers, total, weights)
+
+
+def as_points(model: DPMM, values: Any) -> Any:
+    """Prepared rows as points of the model's family."""
+    if model.mixture_.subspace is not None:
+        return model.mixture_.subspace.points(values)
     memory = memory_of(model)
-    if isinstance(rows, TablePoints):
-        return TablePoints(less_offset(rows.numeric, memory), rows.codes), present
-    return (less_offset(rows, memory) if memory.prior.input == "numbers" else rows), present
+    if isinstance(values, TablePoints):
+        return TablePoints(less_offset(values.numeric, memory), values.codes)
+    return less_offset(values, memory) if memory.prior.input == "numbers" else values
 
 
 def less_offset(rows: Any, memory: Memory) -> Any:
@@ -259,14 +265,15 @@ def less_offset(rows: Any, memory: Memory) -> Any:
 
 
 def with_window(memory: Memory, rows: Window, sides: Any, window: int, seed: int) -> tuple[Memory, IntArray]:
-    """With the last rows free, of those that are all that was seen, and the others in pieces; the ids of all."""
-    gone, ids = max(0, rows.n_rows - window), of_cluster(memory.ids[rows.labels])
-    none = np.empty(0, np.int64)
+    """The memory of a first batch, with free rows and the others in pieces; the ids of all."""
+    none, ids = np.empty(0, np.int64), of_cluster(memory.ids[rows.labels])
+    gone = leaving(rows, window)
+    stays = np.setdiff1d(np.arange(rows.n_rows), gone)
     memory = replace(
         memory, statistics=take(memory.statistics, none), pieces=Pieces(none, none, none), next_piece=0,
-        window=rows.part(gone) if gone < rows.n_rows else None,
+        window=rows.part(stays) if len(stays) else None,
     )  # fmt: skip
-    memory, ids[:gone] = absorbed(memory, rows.part(0, gone), sides[:gone], np.random.default_rng(seed))
+    memory, ids[gone] = absorbed(memory, rows.part(gone), sides[gone], np.random.default_rng(seed))
     return memory, ids
 
 
@@ -288,10 +295,8 @@ def stream_of(
     )  # fmt: skip
 
 
-def keep_batch(
-    model: DPMM, found: Updated, points: Any, present: Present | None, weights: Float64Array | None, clock: float
-) -> None:
-    """The attributes of the estimator after a batch."""
+def keep_batch(model: DPMM, found: Updated, batch: Batch, clock: float) -> None:
+    """Set the attributes of the estimator after a batch."""
     memory, result, before = replace(found.memory, clock=clock), found.result, model.mixture_
     made = Mixture.from_statistics(found.whole, memory.prior, columns=before.columns).shifted(-memory.offset)
     mixture = replace(
@@ -299,12 +304,12 @@ def keep_batch(
         size_shift=memory.partition_prior.shift, subspace=before.subspace, memory=memory, statistics=None,
     )  # fmt: skip
     set_mixture(model, mixture)
-    own = len(found.labels) - points.shape[0]
-    sublabels = result.sublabels[len(result.sublabels) - points.shape[0] :]
-    of_rows: Any = ((found.labels[own:], -1), (sublabels, 0), (found.novelty, np.nan), (found.row_ids[own:], -1))
-    model.labels_, model.sublabels_, model.novelty_, model.row_ids_ = (
-        values if present is None else present.spread(values, fill) for values, fill in of_rows
-    )
+    count = len(batch.numbers)
+    own = len(found.labels) - count
+    model.labels_ = batch.spread(found.labels[own:], -1)
+    model.sublabels_ = batch.spread(result.sublabels[len(result.sublabels) - count :], 0)
+    model.novelty_ = batch.spread(found.novelty, np.nan)
+    model.row_ids_ = batch.spread(found.row_ids[own:], -1)
     model.window_labels_, model.window_row_ids_ = found.labels[:own], found.row_ids[:own]
     model.partition_prior_, model.alpha_ = memory.partition_prior, memory.partition_prior.alpha
     values = None if memory.hyperprior is None else memory.hyperprior.summary(memory.prior)
@@ -316,10 +321,11 @@ def keep_batch(
     model.draws_ = model.confidence_ = model.diagnostics_ = None
     model.backend_, model.backend_reason_, model.startup_seconds_ = "native", "batches need it", 0.0
     model.covariance_reason_ = getattr(model, "covariance_reason_", "the model has them")
-    numbers = getattr(points, "numeric", points)
+    numbers = getattr(batch.points, "numeric", batch.points)
     model.n_missing_ = int(np.isnan(numbers).sum()) if isinstance(numbers, np.ndarray) else 0
-    model.notes_ = [] if present is None else [absent_note(present.total - len(present.rows))]
-    model._present, model._offset, model._some_points = present, memory.offset, sample_of(points)
-    model._some_weights = None if weights is None else weights[kept_rows(*points.shape)]
+    model.notes_ = [] if count == batch.total else [absent_note(batch.total - count)]
+    model._present = None if count == batch.total else Present(batch.numbers, batch.total)
+    model._offset, model._some_points = memory.offset, sample_of(batch.points)
+    model._some_weights = None if batch.weights is None else batch.weights[kept_rows(*batch.points.shape)]
     model._log_noise, model._prior, model._hyperprior, model._outliers = 0.0, memory.prior, memory.hyperprior, None
     model._components = None

@@ -13,7 +13,7 @@ from dpmmwrap.families.screening import log_sum
 from dpmmwrap.model.memory import Event, Memory, Pieces, Window, joined_points, of_cluster
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.kept import grouped_kept, kept_beside
-from dpmmwrap.sampler.settings import Result, Settings, search_length
+from dpmmwrap.sampler.settings import Result, Settings, chain_count, search_length
 from dpmmwrap.sampler.stopping import stopped_by
 from dpmmwrap.starts import Initializer
 from dpmmwrap.streams.identities import follow
@@ -48,6 +48,23 @@ class Stream:
     max_clusters: int | None = None
 
 
+class Batch(NamedTuple):
+    """The rows of a batch that have values."""
+
+    points: Points
+    numbers: IntArray
+    """Which rows of the batch they are."""
+    total: int
+    """Rows of the batch."""
+    weights: Float64Array | None = None
+
+    def spread(self, values: Any, fill: Any) -> Any:
+        """Values of these rows as values of all rows of the batch."""
+        every = np.full(self.total, fill, values.dtype)
+        every[self.numbers] = values
+        return every
+
+
 class Updated(NamedTuple):
     """What a batch has led to; clusters are in order of size."""
 
@@ -64,16 +81,29 @@ class Updated(NamedTuple):
     stopped_by: str
 
 
-def begin_rows(memory: Memory, whole: Statistics, points: Points) -> tuple[IntArray, Float64Array]:
-    """The most probable cluster of each row, one more than there are if that is a new one; and how probable the latter
-    is."""
-    labels, novelty = np.empty(points.shape[0], np.int32), np.empty(points.shape[0])
-    for begin in range(0, len(labels), BLOCK):
+class Begun(NamedTuple):
+    """What is known of rows before a search."""
+
+    labels: IntArray
+    """The most probable cluster of each row, one more than there are if that is a new one."""
+    certainty: Float64Array
+    """Its probability."""
+    novelty: Float64Array
+    """The probability of a new cluster."""
+
+
+def begin_rows(memory: Memory, whole: Statistics, points: Points) -> Begun:
+    """The most probable cluster of each row, and how probable a new one is."""
+    count = points.shape[0]
+    begun = Begun(np.empty(count, np.int32), np.empty(count), np.empty(count))
+    for begin in range(0, count, BLOCK):
         rows = slice(begin, begin + BLOCK)
         logs = memory.log_densities(whole, points[rows])
-        labels[rows] = logs.argmax(axis=1)
-        novelty[rows] = np.exp(logs[:, -1] - log_sum(logs))
-    return labels, novelty
+        total = log_sum(logs)
+        begun.labels[rows] = logs.argmax(axis=1)
+        begun.certainty[rows] = np.exp(logs.max(axis=1) - total)
+        begun.novelty[rows] = np.exp(logs[:, -1] - total)
+    return begun
 
 
 def whole_statistics(memory: Memory) -> Statistics:
@@ -117,48 +147,68 @@ def forgotten(memory: Memory, forget: float, elapsed: float) -> Memory:
     return thinned(memory, np.union1d(largest, np.flatnonzero(counts >= DEAD)))
 
 
-def update(memory: Memory, points: Points, weights: Float64Array | None, digest: str, stream: Stream) -> Updated:
+def update(memory: Memory, batch: Batch, digest: str, stream: Stream) -> Updated:
     """Go on with a batch."""
+    points, weights = batch.points, batch.weights
     memory, rng = forgotten(memory, stream.forget, stream.elapsed), np.random.default_rng(stream.seed)
     whole = whole_statistics(memory)
-    labels, novelty = begin_rows(memory, whole, points)
+    labels, certainty, novelty = begin_rows(memory, whole, points)
     seen = float(whole.counts.sum()) + (len(labels) if weights is None else float(weights.sum()))
-    free, window = Window(points, labels, weights), 0
+    free, window = Window(points, labels, memory.next_row + batch.numbers, certainty, weights), 0
     if memory.window is not None:
         window, free = memory.window.n_rows, joined(memory.window, free)
     # Clusters stay apart by what is kept of them: then no earlier row is free.
     fixed = window if stream.freeze else 0
-    memory, early = absorbed(memory, free.part(0, fixed), np.zeros(fixed, np.uint8), rng)
-    begun = free.part(fixed)
+    memory, early = absorbed(memory, free.part(slice(fixed)), np.zeros(fixed, np.uint8), rng)
+    begun = free.part(slice(fixed, None))
     long = not stream.freeze and (seen >= 2 * memory.searched or is_first_to_leave(memory, begun, stream))
     if long:
         memory = with_new_prior(replace(memory, searched=seen), begun)
     settings = settings_of(memory, begun, stream, long)
     result = NativeBackend().fit(begun.points, settings)
-    assert result.kept_labels is not None and result.kept_sides is not None
-    kept, sides = result.kept_labels.astype(np.int64), result.kept_sides.astype(np.int64)
+    kept = sides = np.empty(0, np.int64)
+    if result.kept_labels is not None and result.kept_sides is not None:
+        kept, sides = result.kept_labels.astype(np.int64), result.kept_sides.astype(np.int64)
     if stream.freeze:
         kept, sides = kept[memory.pieces.labels], sides[memory.pieces.labels]
     moved = np.zeros((memory.n_clusters, 1 + int(max(result.labels.max(initial=-1), kept.max(initial=-1)))))
     np.add.at(moved, (memory.pieces.labels, kept), memory.statistics.counts)
-    still = begun.part(0, window - fixed)
-    np.add.at(moved, (still.labels, result.labels[: still.n_rows]), 1.0 if still.weights is None else still.weights)
+    known = np.flatnonzero(begun.labels < memory.n_clusters)
+    sizes = np.ones(len(known)) if begun.weights is None else begun.weights[known]
+    np.add.at(moved, (begun.labels[known], result.labels[known]), sizes)
     now = follow(memory.ids, memory.next_id, memory.batches + 1, moved)
     memory = replace(
         memory, prior=result.prior or memory.prior, partition=result.partition_prior or memory.partition, ids=now.ids,
         next_id=now.next_id, history=(*memory.history, *now.events), batches=memory.batches + 1,
-        digests=(*memory.digests, digest), pieces=memory.pieces._replace(labels=kept, sides=sides),
+        digests=(*memory.digests, digest), next_row=memory.next_row + batch.total,
+        pieces=memory.pieces._replace(labels=kept, sides=sides),
     )  # fmt: skip
     ended = begun._replace(labels=result.labels)
+    if long:
+        clusters = whole_statistics(replace(memory, window=ended))
+        ended = ended._replace(certainty=begin_rows(memory, clusters, ended.points).certainty)
     every = np.concatenate([moved.argmax(axis=1)[free.labels[:fixed]], result.labels])
-    row_ids, gone = np.concatenate([early, of_cluster(now.ids[result.labels])]), max(0, begun.n_rows - stream.window)
-    memory, row_ids[fixed : fixed + gone] = absorbed(memory, ended.part(0, gone), result.sublabels[:gone], rng)
-    memory = replace(memory, window=ended.part(gone) if gone < ended.n_rows else None)
+    row_ids = np.concatenate([early, of_cluster(now.ids[result.labels])])
+    gone = leaving(ended, stream.window, oldest=stream.forget > 0)
+    memory, row_ids[fixed + gone] = absorbed(memory, ended.part(gone), result.sublabels[gone], rng)
+    stays = np.setdiff1d(np.arange(ended.n_rows), gone)
+    memory = replace(memory, window=ended.part(stays) if len(stays) else None)
     whole = whole_statistics(memory)
     order = np.argsort(-whole.counts, kind="stable")
     place = np.argsort(order).astype(np.int32)
     ended_by = stopped_by(result.trace, settings.max_iter, settings.stop_when_flat)
+    if memory.hyperprior is not None and settings.hyperprior is None:
+        result = replace(result, log_posterior=result.log_posterior + memory.hyperprior.log_density(memory.prior))
     return Updated(in_order(memory, order), take(whole, order), place[every], row_ids, novelty, result, ended_by)
+
+
+def leaving(free: Window, window: int, oldest: bool = False) -> IntArray:
+    """The rows that leave so that `window` stay: the most certain ones of the older half, whose labels would hardly
+    change, or the oldest ones."""
+    count = max(0, free.n_rows - window)
+    if oldest or not count:
+        return np.arange(count)
+    return np.sort(np.argsort(-free.certainty[: free.n_rows - window // 2], kind="stable")[:count])
 
 
 def in_order(memory: Memory, order: IntArray) -> Memory:
@@ -191,11 +241,14 @@ def settings_of(memory: Memory, free: Window, stream: Stream, long: bool) -> Set
     length = search_length("auto" if stream.max_iter is None else stream.max_iter)
     if stream.max_iter is None and not long:
         length |= {"max_iter": LONGEST, "flat_window": FLAT}
+    kept = None
+    if len(labels) or not long:
+        kept = kept_beside(free.points, prior, statistics, labels, stream.freeze, sides)
     return Settings(
-        memory.partition_prior, prior, hyperprior=memory.hyperprior, initializer=stream.initializer, **length,
-        near_pairs=long, seed=stream.seed, init_clusters=free.labels, max_clusters=stream.max_clusters,
-        weights=free.weights, kept=kept_beside(free.points, prior, statistics, labels, stream.freeze, sides),
-        **stream.sampler,
+        memory.partition_prior, prior, hyperprior=memory.hyperprior if long else None, **length,
+        initializer=stream.initializer, near_pairs=long, seed=stream.seed, init_clusters=free.labels,
+        max_clusters=stream.max_clusters, weights=free.weights, kept=kept,
+        n_chains=1 if kept is not None else chain_count("auto", 0, *free.points.shape), **stream.sampler,
     )  # fmt: skip
 
 
@@ -206,4 +259,5 @@ def joined(one: Window, other: Window) -> Window:
         weights = np.concatenate(
             [np.ones(rows.n_rows) if rows.weights is None else rows.weights for rows in (one, other)]
         )
-    return Window(joined_points([one.points, other.points]), np.concatenate([one.labels, other.labels]), weights)
+    labels, numbers, certainty = (np.concatenate(pair) for pair in zip(one[1:4], other[1:4], strict=True))
+    return Window(joined_points([one.points, other.points]), labels, numbers, certainty, weights)
