@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -49,12 +51,34 @@ def show_versions(ctx: click.Context, option: click.Parameter, asked: bool) -> N
     """Show the versions that a bug report should name, without importing the packages."""
     if not asked or ctx.resilient_parsing:
         return
-    from dpmmwrap.cli.versions import versions
+    import importlib.metadata
+    import platform
 
-    click.echo(f"dpmmwrap, version {__version__}")
-    for name, version in versions():
-        click.echo(f"{name} {version}")
+    lines = [f"dpmmwrap, version {__version__}", f"Python {platform.python_version()}"]
+    for name in ("numba", "numpy", "scipy", "scikit-learn", "torch"):
+        try:
+            lines.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            lines.append(f"{name} not installed")
+    click.echo("\n".join([*lines, f"Julia {julia_version()}"]))
     ctx.exit()
+
+
+def julia_version() -> str:
+    """The version of Julia in the project that was set up."""
+    # Without the package of this module, whose import takes a second.
+    name, path = "dpmmwrap_julia_setup", Path(__file__).parents[1] / "backends" / "julia" / "setup.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    sys.modules[name] = setup = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(setup)
+    try:
+        installation = setup.find()
+    except ValueError:
+        return "not set up"
+    if installation.julia is None:
+        return "not set up"
+    return f"{installation.julia}{'' if installation.missing is None else ', not ready (dpmmwrap julia status)'}"
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -92,7 +116,10 @@ def run(arguments: list[str]) -> int:
         click.echo(error.format_message(), err=True)
         return BAD_INPUT
     except click.ClickException as error:
-        return complain(usage_sentence(error), error.exit_code)
+        message = " ".join(error.format_message().split())
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            message = f"{message.rstrip('.')} (see '{error.ctx.command_path} --help')"
+        return complain(message, error.exit_code)
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`). Python would complain again when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -104,22 +131,11 @@ def run(arguments: list[str]) -> int:
         return complain(f"out of memory: {error}", FAILED, arguments)
     # For failures of Julia or the network, a traceback would not help.
     except RuntimeError as error:
-        return complain(f"{error} (dpmmwrap --traceback … shows where)", exit_code(error), arguments)
+        from dpmmwrap.backends.julia import JuliaError
 
-
-def exit_code(error: RuntimeError) -> int:
-    """The user can fix what Julia refuses or cannot find, like bad input."""
-    from dpmmwrap.backends.julia import JuliaError
-
-    return BAD_INPUT if isinstance(error, JuliaError) else FAILED
-
-
-def usage_sentence(error: click.ClickException) -> str:
-    """click's message in one line, with the command that shows the help."""
-    message = " ".join(error.format_message().split())
-    if not isinstance(error, click.UsageError) or error.ctx is None:
-        return message
-    return f"{message.rstrip('.')} (see '{error.ctx.command_path} --help')"
+        # The user can fix what Julia refuses or cannot find, like bad input.
+        code = BAD_INPUT if isinstance(error, JuliaError) else FAILED
+        return complain(f"{error} (dpmmwrap --traceback … shows where)", code, arguments)
 
 
 def complain(message: str, code: int, arguments: Sequence[str] = ()) -> int:

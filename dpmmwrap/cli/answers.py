@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,21 +15,16 @@ CHUNK_ROWS = 1 << 16
 """Rows that are labelled at once, so that neither data nor probabilities must fit into memory."""
 
 
-class RowNames(NamedTuple):
-    """The names of rows: ids, numbers from 1, or both if ids repeat."""
-
-    columns: tuple[str, ...]
-    names: tuple[Any, ...]
+RowNames = dict[str, Any]
+"""By column, the names of rows: ids, numbers from 1, or both if ids repeat."""
 
 
 def row_names(n: int, ids: np.ndarray[Any, Any] | None = None, kept: np.ndarray[Any, Any] | None = None) -> RowNames:
     """Ids, or the numbers of rows in the file; `kept` has the indices of the rows if some were left out."""
-    numbers = range(1, n + 1) if kept is None else kept + 1
+    numbers = {"row": range(1, n + 1) if kept is None else kept + 1}
     if ids is None:
-        return RowNames(("row",), (numbers,))
-    if len(set(ids.tolist())) < len(ids):
-        return RowNames(("row", "id"), (numbers, ids))
-    return RowNames(("id",), (ids,))
+        return numbers
+    return {"id": ids} if len(set(ids.tolist())) == len(ids) else numbers | {"id": ids}
 
 
 def pieces(n: int) -> Iterator[slice]:
@@ -48,7 +43,7 @@ def write_assignments(
 
     A row without a probability has no cluster, and is not an outlier.
     """
-    taken = [*rows.columns, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
+    taken = [*rows, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
     beside = [f"data_{name}" if name in taken else name for name in data or ()]
 
     def lines() -> Iterator[Iterable[Any]]:
@@ -72,7 +67,7 @@ def write_probabilities(
 ) -> None:
     """A line for each row: its probability in each cluster, and in the outlier component if there is one."""
     clusters = (f"cluster_{label}" for label in range(n_clusters))
-    header = [*rows.columns, *clusters, *(["outlier"] if outliers else [])]
+    header = [*rows, *clusters, *(["outlier"] if outliers else [])]
     write_named(file, rows, header, ([[f"{p:.6g}" for p in line] for line in piece.tolist()] for piece in answers))
 
 
@@ -83,7 +78,7 @@ def write_named(
     from dpmmwrap.files import csv_text
 
     file.write(csv_text([header]))
-    names = zip(*rows.names, strict=True)
+    names = zip(*rows.values(), strict=True)
     for piece in pieces:
         # The names come second: zip would take one too many at the end of a piece.
         file.write(csv_text((*name, *cells) for cells, name in zip(piece, names, strict=False)))

@@ -35,11 +35,7 @@ def option(name: str, default: Any, text: str, *names: str, **settings: Any) -> 
 
 def word_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     """Words separated by commas."""
-    return None if value is None else split_words(value)
-
-
-def split_words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+    return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
 
 
 def number_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[int, ...] | None:

@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -98,24 +98,16 @@ def data_options(option: Callable[..., Option], written: Callable[..., Option] |
     # fmt: on
 
 
-class TrueLabels(NamedTuple):
-    """The source of the true labels: a column of the data, or a separate file."""
-
-    column: str | None = None
-    file: Path | None = None
-
-
-def true_labels(value: str | None, data: Path, format: Format) -> TrueLabels:
-    """A column of the data if it has that name, else a file if it looks like one."""
+def true_labels(value: str | None, data: Path, format: Format) -> tuple[str | None, Path | None]:
+    """The source of the true labels: a column of the data if it has that name, else a file if it looks like one."""
     from dpmmwrap.files import read_names
-    from dpmmwrap.files.labels import LABEL_FILES
     from dpmmwrap.files.paths import ending
+    from dpmmwrap.files.reading import LABEL_FILES
 
     if value is None or value in (read_names(data, format) or ()):
-        return TrueLabels(column=value)
-    if Path(value).exists() or ending(Path(value)) in LABEL_FILES:
-        return TrueLabels(file=Path(value))
-    return TrueLabels(column=value)
+        return value, None
+    file = Path(value)
+    return (None, file) if file.exists() or ending(file) in LABEL_FILES else (value, None)
 
 
 def selection_of(options: dict[str, Any], labels: str | None = None) -> Selection:
@@ -150,18 +142,14 @@ def piped(ctx: click.Context, paths: Sequence[Path]) -> tuple[Path, ...]:
     if not any(str(path) == "-" for path in paths):
         return tuple(paths)
     content = sys.stdin.buffer.read()
-    folder = Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="dpmmwrap-")))
-    file = folder / f"standard-input{ending_of(content)}"
-    file.write_bytes(content)
-    return tuple(file if str(path) == "-" else path for path in paths)
-
-
-def ending_of(content: bytes) -> str:
-    """The file name extension that fits these bytes."""
+    ending = next((ending for begin, ending in KINDS if content.startswith(begin)), ".csv")
     if content.startswith(b"PK"):
         with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return ".xlsx" if "[Content_Types].xml" in archive.namelist() else ".npz"
-    return next((ending for begin, ending in KINDS if content.startswith(begin)), ".csv")
+            ending = ".xlsx" if "[Content_Types].xml" in archive.namelist() else ".npz"
+    folder = Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="dpmmwrap-")))
+    file = folder / f"standard-input{ending}"
+    file.write_bytes(content)
+    return tuple(file if str(path) == "-" else path for path in paths)
 
 
 def is_piped(path: Path) -> bool:
@@ -176,12 +164,11 @@ def by_its_name(paths: Sequence[Path]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        message = str(error)
-        for path in paths:
-            message = message.replace(str(path), CALLED) if is_piped(path) else message
-        raise InputError(message) from error
+        raise InputError(called(str(error), paths)) from error
 
 
 def called(source: str, paths: Sequence[Path]) -> str:
-    """The source of the points, in words."""
-    return next((source.replace(str(path), CALLED) for path in paths if is_piped(path)), source)
+    """The source of the points, in words; standard input instead of its temporary file."""
+    for path in paths:
+        source = source.replace(str(path), CALLED) if is_piped(path) else source
+    return source

@@ -36,8 +36,9 @@ from dpmmwrap.evaluation.sizes import PAPER_SETS
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Comparison, Outcome, Plan, Run
     from dpmmwrap.evaluation.fits import FitSettings
-    from dpmmwrap.evaluation.sources import SourceFile
+    from dpmmwrap.evaluation.sources import FromFile
     from dpmmwrap.evaluation.store import Store
+    from dpmmwrap.files import Data
 
 RATIOS = ("auto", "jain-neal", "reference")
 ROOM = 50_000_000
@@ -179,20 +180,20 @@ def data(ctx: click.Context, /, **options: Any) -> int:
     """
     from dpmmwrap.evaluation.experiments import plan_data
     from dpmmwrap.evaluation.report import report_data
-    from dpmmwrap.evaluation.summary import paper_set
+    from dpmmwrap.evaluation.sizes import paper_set
 
     name = options["name"] or Path(options["file"][0]).name
     asked = options["compare_with"]
     paper = paper_set(name) if asked is None else None if asked == "none" else asked
     chosen = choice(options)
-    opened = open_data(options, name)
-    plan = plan_data(chosen, opened.source)
-    left_out = [left_out_note(opened.skipped)] if opened.skipped else []
-    plan = replace(plan, notes=[*opened.data.notes, *counting_notes(opened.data), *left_out, *plan.notes])
+    source, rows, skipped = open_data(options, name)
+    plan = plan_data(chosen, source)
+    left_out = [left_out_note(skipped)] if skipped else []
+    plan = replace(plan, notes=[*rows.notes, *counting_notes(rows), *left_out, *plan.notes])
     return carry_out(ctx, plan, lambda store: report_data(options["out"], store, plan, typed(ctx), paper))
 
 
-def open_data(options: dict[str, Any], name: str) -> SourceFile:
+def open_data(options: dict[str, Any], name: str) -> tuple[FromFile, Data, int]:
     """The points of files; errors say what to do."""
     from dpmmwrap.evaluation.images import is_images
     from dpmmwrap.evaluation.sources import Reading, open_file

@@ -78,6 +78,8 @@ def as_options(sentence: str) -> str:
         column = as_option([match[1]])
         return f"--categorical {column} would keep it, --id {column} names the rows by it"
 
+    for name, typed in (("max_iter", "--iterations"), ("n_chains", "--chains"), ("n_draws", "--draws")):
+        sentence = sentence.replace(name, typed)
     sentence = re.sub(r"categorical=\['(.*)'\] would keep it", kept, sentence)
     sentence = sentence.replace(
         "name the categorical columns: categorical)", "name the categorical columns: --categorical)"

@@ -16,7 +16,7 @@ from dpmmwrap.cli.contradictions import settle
 from dpmmwrap.cli.data_options import by_its_name, called, column_of_text, format_of, piped, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, way_out, why_no_gaps
 from dpmmwrap.cli.fit_options import EXAMPLES, NO_LOSS, SectionedCommand, all_options
-from dpmmwrap.cli.parameters import check_dimensions, make_prior, parameters
+from dpmmwrap.cli.parameters import make_prior, parameters
 from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
 from dpmmwrap.cli.update import check_update
 from dpmmwrap.families import family_named
@@ -54,7 +54,12 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         return update.run(options)
     settle(ctx, options)
     options["data"] = piped(ctx, options["data"])
-    with connection(options):
+    connection: AbstractContextManager[Any] = nullcontext()
+    if options["backend"] == "dask":
+        from dpmmwrap.backends.dask.client import connected
+
+        connection = connected(options["scheduler"], options["local_workers"])
+    with connection:
         with by_its_name(options["data"]):
             task = read(options)
         check_writable_outputs(options, len(task.data), task.data.dim)
@@ -64,15 +69,6 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     if failed:
         return FAILED
     return INTERRUPTED if fitted.model.interrupted_ else DONE
-
-
-def connection(options: dict[str, Any]) -> AbstractContextManager[Any]:
-    """A connection to Dask, if the fit needs one."""
-    if options["backend"] != "dask":
-        return nullcontext()
-    from dpmmwrap.backends.dask.client import connected
-
-    return connected(options["scheduler"], options["local_workers"])
 
 
 class Task(NamedTuple):
@@ -101,14 +97,22 @@ class Task(NamedTuple):
 
 
 def read(options: dict[str, Any]) -> Task:
-    """The prior, the points and their true labels, without rows that --skip-missing leaves out."""
+    """The prior, the points and their true labels, without rows that --skip-missing leaves out.
+
+    With Dask the points stay in their files until workers read them.
+    """
+    from dpmmwrap.files import InputError
+
     prior = make_prior(options["prior"], options["family"], options["covariance"])
     task = read_lazily(options, prior) if options["backend"] == "dask" else read_points(options, prior)
     if options["skip_missing"]:
         task = skip_missing(task)
     check_truth(task)
     task = prepare(task, options)
-    check_dimensions(prior, options["prior"], task.data.dim)
+    if not isinstance(prior, str) and prior.dim != task.data.dim:
+        raise InputError(
+            f"{options['prior']} should be a prior of {task.data.dim} dimensions like the data, but it has {prior.dim}"
+        )
     return task
 
 
@@ -128,7 +132,7 @@ def read_lazily(options: dict[str, Any], prior: Any) -> Task:
 def read_points(options: dict[str, Any], prior: Any) -> Task:
     """The points of files or of the example, and their true labels."""
     from dpmmwrap.files import InputError, check_classes, files_of, read_as_text, read_data, source_of
-    from dpmmwrap.files.labels import read_classes
+    from dpmmwrap.files.reading import read_classes
 
     if options["example"]:
         from dpmmwrap.datasets import read_example
@@ -136,18 +140,18 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
         data = read_example()
         return Task(data, data.y, prior, "the bundled example")
     files = files_of(options["data"])
-    labels = true_labels(options["labels"], files[0], format_of(options))
+    column, file = true_labels(options["labels"], files[0], format_of(options))
     gaps = options["skip_missing"] or not why_no_gaps(options)
     # Exposures need not be whole numbers.
     kind = family_named(options["family"]).input if options["exposure"] is None else "numbers"
     beside = {name: options[name] for name in BESIDE if options[name] is not None}
     drop = (*(options["drop"] or ()), *beside.values())
     try:
-        wanted = with_weights(selection_of(options | {"drop": drop}, labels.column), options["sample_weight"])
+        wanted = with_weights(selection_of(options | {"drop": drop}, column), options["sample_weight"])
         data = read_data(files, kind=kind, gaps=gaps, words=options["categorical"] or (), wanted=wanted)
     except InputError as error:
         raise InputError(f"{error}{way_out(error, options)}") from error
-    truth, classes = (data.y, data.classes) if labels.file is None else read_classes(labels.file, len(data))
+    truth, classes = (data.y, data.classes) if file is None else read_classes(file, len(data))
     if truth is not None and options["labels"] is not None:
         check_classes(truth, f"--labels {options['labels']}")
     data, weights = without_weights(data, options["sample_weight"], source_of(files))
@@ -237,9 +241,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
                 progress=progress, on_interrupt="return",
             )  # fmt: skip
         else:
-            moment = update.moment_of(options)
-            window: dict[str, Any] = update.window_of(options)
-            model.partial_fit(task.data.X, known, sample_weight=task.weights, time=moment, **window)
+            model.partial_fit(task.data.X, known, sample_weight=task.weights, **update.window_and_time(options))
     seconds = time.perf_counter() - start - model.startup_seconds_
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
@@ -253,7 +255,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
         except KeyboardInterrupt:
             # The fit itself is kept.
             notes["--sensitivity was interrupted"] = None
-    return FitResult(model, seconds, tuple(in_options(note) for note in notes), groups, sensitivity, names)
+    return FitResult(model, seconds, tuple(as_options(note) for note in notes), groups, sensitivity, names)
 
 
 def with_known_names(columns: dict[str, Any] | None, fitted: FitResult) -> dict[str, Any] | None:
@@ -283,13 +285,6 @@ def numbered_known(words: Any) -> tuple[tuple[str, ...], Any]:
     if there.all() or not there.any():
         raise InputError(f"--known should be empty in some rows, not in {'none' if there.all() else 'all'}")
     return tuple(names.tolist()), np.where(there, np.searchsorted(names, known), -1)
-
-
-def in_options(note: str) -> str:
-    """A note with options of the command line instead of parameters."""
-    for name, option in (("max_iter", "--iterations"), ("n_chains", "--chains"), ("n_draws", "--draws")):
-        note = note.replace(name, option)
-    return as_options(note)
 
 
 def finish(fitted: FitResult, task: Task, options: dict[str, Any]) -> list[str]:

@@ -23,7 +23,12 @@ def show(summary: dict[str, Any], source: str) -> None:
 
 def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The lines of the table, each a name and a text; lines without a text are left out."""
-    texts = facts.texts(summary)
+    texts, why = facts.texts(summary), summary["backend_reason"]
+    reason = f" ({why})" if why.startswith("Julia is set up") else ""
+    done = [f"logarithm of {', '.join(summary['logged'])}"] if summary["logged"] else []
+    done += ["rows of length 1"] if summary["normalized"] else []
+    done += ["standardised"] if summary["scaled"] else []
+    done += [counted(summary["components"], "principal component")] if summary["components"] else []
     table = [
         ("clusters", facts.clusters_text(summary)),
         *((name, texts[name]) for name in ("sizes", "outliers", "groups", "confidence", "log posterior")),
@@ -33,10 +38,11 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("prior", texts["prior"]),
         *(("sensitivity", line) for line in facts.sensitivity_text(summary)),
         ("time", time(summary)),
-        ("sampler", f"{backend(summary)}, {summary['init']} subclusters, seed {summary['seed']}"),
+        # Why the backend was chosen, if Julia is set up.
+        ("sampler", f"{summary['backend']}{reason}, {summary['init']} subclusters, seed {summary['seed']}"),
         ("missing", texts["missing"]),
         ("left out", f"{counted(summary['skipped'], 'row')} with missing values" if summary["skipped"] else ""),
-        ("prepared", preparation(summary)),
+        ("prepared", ", ".join(done)),
         ("data", f"converted from {summary['converted_from']} to float32, once" if summary["converted_from"] else ""),
         ("interrupted", "this is the result so far" if summary["interrupted"] else ""),
     ]
@@ -50,17 +56,3 @@ def time(summary: dict[str, Any]) -> str:
     steps += ["load the network"] if summary["init"] == "splitnet" else []
     before = f"; {startup:.1f} s to {' and '.join(steps)}" if steps and startup >= SHORT else ""
     return f"{summary['seconds']:.1f} s, {facts.search_text(summary)}{before}"
-
-
-def backend(summary: dict[str, Any]) -> str:
-    """The backend, and why it was chosen if Julia is set up."""
-    reason = summary["backend_reason"]
-    return str(summary["backend"]) + (f" ({reason})" if reason.startswith("Julia is set up") else "")
-
-
-def preparation(summary: dict[str, Any]) -> str:
-    done = [f"logarithm of {', '.join(summary['logged'])}"] if summary["logged"] else []
-    done += ["rows of length 1"] if summary["normalized"] else []
-    done += ["standardised"] if summary["scaled"] else []
-    done += [counted(summary["components"], "principal component")] if summary["components"] else []
-    return ", ".join(done)

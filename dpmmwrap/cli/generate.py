@@ -41,7 +41,7 @@ def command(
     FILE.npz gets the arrays X (float32), y, weights, means and covariances; counts as a sparse matrix. A mixed table is
     FILE.csv, and its true labels are FILE.labels.csv.
     """
-    from dpmmwrap.files import InputError, check_writable
+    from dpmmwrap.files import InputError, check_writable, write_csv, write_npz
 
     ending = ".csv" if kind == "mixed" else ".npz"
     if out.suffix.lower() != ending:
@@ -49,12 +49,7 @@ def command(
     if kind == "counts" and ctx.get_parameter_source("spread") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--spread does not apply to --kind counts.", ctx)
     check_writable(out, needed=4 * points * (dim + 1) if kind != "counts" else 0)
-    write(kind, dim, clusters, points, spread, seed, out)
-
-
-def write(kind: str, dim: int, clusters: int, points: int, spread: float, seed: int, out: Path) -> None:
     from dpmmwrap.datasets import generate, generate_counts, generate_mixed
-    from dpmmwrap.files import write_csv, write_npz
 
     drawn = f"{points:,} points in {dim} dimensions from {clusters} Gaussians"
     if kind == "counts":

@@ -25,16 +25,25 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
         "backend": make_backend(options),
         "covariance_type": options["covariance"],
         "family": options["family"],
-        "init": make_start(options),
+        "init": options["init"],
         "max_iter": options["iterations"],
         "n_chains": options["chains"],
         "n_draws": options["draws"],
-        "prior": with_numbers(task.prior, options),
+        "prior": task.prior,
         "random_state": options["seed"],
         "subspace": options["subspace"],
         "tails": options["tails"],
     }
     given |= {name: options[name] for name in SAME_NAME if options[name] is not None}
+    numbers = {name: options[f"prior_{name}"] for name in ("kappa", "width", "strength")}
+    if set(numbers.values()) != {"auto"}:
+        from dpmmwrap.model.data_prior import DataPrior
+
+        given["prior"] = DataPrior(**numbers)
+    if options["weights"] is not None or (options["device"] != "auto" and with_network(options)):
+        from dpmmwrap.starts import make_initializer
+
+        given["init"] = make_initializer("splitnet", weights=options["weights"], device=options["device"])
     if options["loss"] == NO_LOSS:
         given["loss"] = None
     if options["alpha_prior"] != (1.0, 1.0):
@@ -49,16 +58,6 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
     return given
 
 
-def with_numbers(prior: Any, options: dict[str, Any]) -> Any:
-    """The prior; the default one with the hyperparameters that were given."""
-    numbers = {name: options[f"prior_{name}"] for name in ("kappa", "width", "strength")}
-    if set(numbers.values()) == {"auto"}:
-        return prior
-    from dpmmwrap.model.data_prior import DataPrior
-
-    return DataPrior(**numbers)
-
-
 def make_backend(options: dict[str, Any]) -> Any:
     """The backend with its settings, or its name if there are none."""
     from dpmmwrap.backends import BY_NAME
@@ -71,18 +70,10 @@ def make_backend(options: dict[str, Any]) -> Any:
     return name if made == kind() else made
 
 
-def make_start(options: dict[str, Any]) -> Any:
-    """The start of subclusters; with the settings of the network, if it uses one."""
-    device = options["device"]
-    if options["weights"] is None and (device == "auto" or not with_network(options)):
-        return options["init"]
-    from dpmmwrap.starts import make_initializer
-
-    return make_initializer("splitnet", weights=options["weights"], device=device)
-
-
 def make_prior(prior: str, family: str, covariance: str) -> Any:
     """The prior by name, or from a .json or .npz file."""
+    import numpy as np
+
     from dpmmwrap.files import InputError, read_arrays, read_json
 
     if prior in ("data", "reference"):
@@ -98,28 +89,13 @@ def make_prior(prior: str, family: str, covariance: str) -> Any:
         came = ", ".join(map(str, fields)) if isinstance(fields, dict) else type(fields).__name__
         raise InputError(f"{path} should hold {', '.join(names)}, but it holds {came or 'nothing'}")
     try:
-        values = {name: as_numbers(value) for name, value in fields.items()}
+        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in fields.items()}
+        values = {name: array if array.ndim else float(array) for name, array in arrays.items()}
         if covariance != "auto":
             made = named.prior_class(covariance)
         elif len(named.kinds) > 1:
             # The scale has two axes for full covariances, one for diagonal ones, none for spherical ones.
-            made = named.prior_class(named.kinds[max(2 - getattr(values["scale"], "ndim", 0), 0)])
+            made = named.prior_class(named.kinds[max(2 - np.ndim(values["scale"]), 0)])
         return made(**made.fitting(values))
     except (TypeError, ValueError) as error:
         raise InputError(f"{path} should hold {made.called}: {error}") from error
-
-
-def check_dimensions(prior: Any, name: str, dim: int) -> None:
-    """Refuse a prior for data with another number of columns."""
-    from dpmmwrap.files import InputError
-
-    if not isinstance(prior, str) and prior.dim != dim:
-        raise InputError(f"{name} should be a prior of {dim} dimensions like the data, but it has {prior.dim}")
-
-
-def as_numbers(value: Any) -> Any:
-    """A float, or an array of floats."""
-    import numpy as np
-
-    array = np.asarray(value, dtype=np.float64)
-    return float(array) if array.ndim == 0 else array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +56,21 @@ def command(
     kind as the data of the fit. The model's columns are found by name, in any order, and others are ignored.
     """
     from dpmmwrap.describe.wording import counted
-    from dpmmwrap.files import files_of, read_as_text
+    from dpmmwrap.files import InputError, check_writable, files_of, read_as_text
     from dpmmwrap.model.empty_rows import absent_note, with_values
     from dpmmwrap.posterior.mixture_file import load
 
-    check_output(out, options["with_data"], proba)
-    mixture = load(model_file(model))
+    ending = None if out is None else out.suffix.lower()
+    if out is not None and ending not in (".npy", ".csv"):
+        raise InputError(f"--out should be a .npy or .csv file, not {out}")
+    if out is not None:
+        check_writable(out)
+    if options["with_data"] and (ending != ".csv" or proba):
+        raise InputError("--with-data needs labels in a .csv file: --out FILE.csv, without --proba")
+    path = model / "model.npz" if (model / "model.npz").is_file() else model
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"MODEL should be the model.npz of a fit, or its folder, not {model}")
+    mixture = load(path)
     data = piped(ctx, data)
     with by_its_name(data):
         points = read_points(mixture, data, selection_of(options), options["skip_missing"])
@@ -72,35 +81,15 @@ def command(
     if options["skip_missing"]:
         points, numbers = without_gaps(points)
         columns = {name: column[numbers] for name, column in columns.items()}
-    without = sum(int((~with_values(mixture._points(rows))).sum()) for rows in answers(lambda rows: rows, points))
+    without = sum(
+        int((~with_values(mixture._points(rows))).sum()) for rows in (points.rows(rows) for rows in pieces(len(points)))
+    )
     if without:
         say_note(absent_note(without))
     write(out, mixture, points, proba, numbers, columns)
     if out is not None:
         what = "probabilities" if proba else "labels"
         click.echo(f"Written to {out}: {what} of {counted(len(points), 'point')}", err=True)
-
-
-def check_output(out: Path | None, with_data: bool, proba: bool) -> None:
-    """Before any work, refuse a file that cannot be written."""
-    from dpmmwrap.files import InputError, check_writable
-
-    if out is not None:
-        if out.suffix.lower() not in (".npy", ".csv"):
-            raise InputError(f"--out should be a .npy or .csv file, not {out}")
-        check_writable(out)
-    if with_data and (out is None or out.suffix.lower() != ".csv" or proba):
-        raise InputError("--with-data needs labels in a .csv file: --out FILE.csv, without --proba")
-
-
-def model_file(model: Path) -> Path:
-    """The file of a model, or the one in its folder."""
-    from dpmmwrap.files import InputError
-
-    path = model / "model.npz" if (model / "model.npz").is_file() else model
-    if path.suffix.lower() != ".npz":
-        raise InputError(f"MODEL should be the model.npz of a fit, or its folder, not {model}")
-    return path
 
 
 def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
@@ -118,19 +107,6 @@ def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
     return (data.only(kept) if left_out else data), kept
 
 
-def used_columns(mixture: Mixture) -> np.ndarray[Any, Any]:
-    """The columns that a model uses: not those that its fit has left out."""
-    import numpy as np
-
-    used = np.ones(mixture.n_inputs, bool)
-    if mixture.preparation is not None and mixture.preparation.components is not None:
-        return np.asarray(used & (mixture.preparation.factor != 0))
-    if mixture.restored is not None:
-        used[:] = False
-        used[mixture.restored.kept] = True
-    return used
-
-
 def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipping: bool = False) -> Data:
     """Rows with the model's columns, by name, or by position if the model or the file has no names.
 
@@ -145,7 +121,8 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipp
 
     files, family, posterior = files_of(paths), mixture.family, mixture.posterior
     source = source_of(files)
-    whole = mixture.preparation is not None and mixture.preparation.components is not None
+    preparation = mixture.preparation
+    whole = preparation is not None and preparation.components is not None
     # Rows without any value have no cluster; gaps in other rows are checked later.
     gaps = skipping or posterior.input != "counts"
     try:
@@ -153,8 +130,9 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipp
         wanted = asked if names is None else replace(asked, columns=names, drop=())
         words = word_columns(mixture, names or asked.columns)
         data = read_data(files, at_least=1, kind=posterior.file_input, gaps=gaps, words=words, wanted=wanted)
-        if whole and not skipping and data.dim == mixture.n_inputs:
-            check_whole_rows(data.X, source, data.names, wanted=used_columns(mixture))
+        if preparation is not None and whole and not skipping and data.dim == mixture.n_inputs:
+            # Its fit has left out the other columns.
+            check_whole_rows(data.X, source, data.names, wanted=preparation.factor != 0)
     except MissingValues as error:
         needing = "principal components need" if whole else f"a model of the family {family} needs"
         raise InputError(f"{error}; {needing} every value; --skip-missing leaves out such rows") from error
@@ -197,12 +175,6 @@ def word_columns(mixture: Mixture, names: Sequence[str] | None) -> list[str]:
     return [str(index + 1) if names is None else names[index] for index in words if names is None or index < len(names)]
 
 
-def answers(answer: Callable[[Any], Any], data: Data) -> Iterator[Any]:
-    """The answers of a model, piece by piece."""
-    for rows in pieces(len(data)):
-        yield answer(data.rows(rows))
-
-
 def write(
     out: Path | None,
     mixture: Mixture,
@@ -216,7 +188,8 @@ def write(
 
     from dpmmwrap.files import write_atomically
 
-    labels = answers(mixture.predict_proba if proba else mixture.predict, data)
+    answer = mixture.predict_proba if proba else mixture.predict
+    labels = (answer(data.rows(rows)) for rows in pieces(len(data)))
     if out is None:
         for piece in labels:
             np.savetxt(sys.stdout.buffer, piece, fmt="%d" if piece.dtype.kind in "iu" else "%.6g", delimiter=",")
@@ -227,4 +200,5 @@ def write(
     elif proba:
         write_atomically(out, lambda file: write_probabilities(file, names, labels, mixture.n_clusters, outliers))
     else:
-        write_atomically(out, lambda file: write_assignments(file, names, answers(mixture.assign, data), data=columns))
+        assigned = (mixture.assign(data.rows(rows)) for rows in pieces(len(data)))
+        write_atomically(out, lambda file: write_assignments(file, names, assigned, data=columns))

@@ -111,11 +111,16 @@ def summarise(fitted: FitResult, task: Task) -> dict[str, Any]:
 
     model, preparation = fitted.model, task.preparation
     projected = preparation is not None and preparation.components is not None
+    prior_clusters = None
+    if fitted.sensitivity:
+        # The 90% interval under the prior over partitions of these points.
+        below = model.partition_prior_.cluster_probabilities(len(model.labels_)).cumsum()
+        prior_clusters = [int(np.searchsorted(below, share)) for share in (0.05, 0.95)]
     return {
         **facts(model, fitted.groups, task.truth),
         "seconds": round(fitted.seconds, 3),
         "sensitivity": fitted.sensitivity and [one._asdict() for one in fitted.sensitivity],
-        "prior_clusters": fitted.sensitivity and prior_clusters(model),
+        "prior_clusters": prior_clusters,
         "skipped": task.skipped,
         "scaled": preparation is not None and preparation.scales,
         "components": preparation.width if preparation is not None and projected else None,
@@ -124,12 +129,6 @@ def summarise(fitted: FitResult, task: Task) -> dict[str, Any]:
         "notes": list(fitted.notes),
         "version": __version__,
     }
-
-
-def prior_clusters(model: DPMM) -> list[int]:
-    """The 90% interval of the number of clusters under the prior over partitions of these points."""
-    below = model.partition_prior_.cluster_probabilities(len(model.labels_)).cumsum()
-    return [int(np.searchsorted(below, share)) for share in (0.05, 0.95)]
 
 
 def to_json(summary: dict[str, Any]) -> str:
@@ -149,6 +148,9 @@ def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) 
     lazy = is_lazy(model.labels_)
     tell = teller()
     written = write_lazily(folder, fitted) if lazy else write_arrays(folder, fitted, task, tell)
+    if model.draws_ is not None:
+        model.draws_.save(folder / "draws.npz")
+        written.append("draws.npz")
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
@@ -166,8 +168,8 @@ def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) 
     return sentence, [name for name, done in made.items() if not done]
 
 
-def save(path: Path, figure: Callable[[], Any]) -> None:
-    plotting.save_figure(path, figure())
+def save(path: Path, draw: Callable[[], Any]) -> None:
+    plotting.save_figure(path, draw())
 
 
 def teller() -> Callable[[str], None]:
@@ -191,7 +193,7 @@ def write_arrays(folder: Path, fitted: FitResult, task: Task, tell: Callable[[st
     # All draws are in a separate file; the mixture has those that predictions average over.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
     write_labels(folder / "labels.csv", fitted, task, tell)
-    return ["labels.csv", *arrays, "model.npz", *write_draws(folder, model)]
+    return ["labels.csv", *arrays, "model.npz"]
 
 
 def write_lazily(folder: Path, fitted: FitResult) -> list[str]:
@@ -200,14 +202,7 @@ def write_lazily(folder: Path, fitted: FitResult) -> list[str]:
     blocks = (np.asarray(block) for block in labels.blocks)  # type: ignore[attr-defined]
     write_atomically(folder / "labels.npy", lambda file: write_npy_pieces(file, blocks, len(labels)))
     model.mixture_.save(folder / "model.npz")
-    return ["labels.npy", "model.npz", *write_draws(folder, model)]
-
-
-def write_draws(folder: Path, model: DPMM) -> list[str]:
-    if model.draws_ is None:
-        return []
-    model.draws_.save(folder / "draws.npz")
-    return ["draws.npz"]
+    return ["labels.npy", "model.npz"]
 
 
 def write_labels(path: Path, fitted: FitResult, task: Task, tell: Callable[[str], None]) -> None:

@@ -66,7 +66,7 @@ def run(options: dict[str, Any]) -> int:
         except ValueError as error:
             raise InputError(str(error)) from error
         data = read_points(model.mixture_, options["data"], selection_of(options), options["skip_missing"])
-        moment = moment_of(options)
+        recent = window_and_time(options)
     if not isinstance(data.X, dict):
         # The columns have been found by their names, and are an array now.
         model.__dict__.pop("feature_names_in_", None)
@@ -77,9 +77,8 @@ def run(options: dict[str, Any]) -> int:
     try:
         with heard_warnings():
             model.partial_fit(
-                data.X, **window_of(options), forget=options["forget"], time=moment, freeze=options["freeze"],
-                repeat=options["repeat"],
-            )  # fmt: skip
+                data.X, forget=options["forget"], freeze=options["freeze"], repeat=options["repeat"], **recent
+            )
     except ValueError as error:
         raise InputError(str(error)) from error
     if model.mixture_ is before:
@@ -88,26 +87,19 @@ def run(options: dict[str, Any]) -> int:
     return INTERRUPTED if model.interrupted_ else DONE
 
 
-def window_of(options: dict[str, Any]) -> dict[str, int]:
-    """The window, if one is given."""
-    return {} if options["window"] is None else {"window": options["window"]}
-
-
-def moment_of(options: dict[str, Any]) -> float | None:
-    """The latest time of a batch; None without --time."""
+def window_and_time(options: dict[str, Any]) -> dict[str, Any]:
+    """The window, if one is given, and the latest time of a batch; None without --time."""
     from dpmmwrap.cli.data_options import column_of_text
-
-    if options["time_column"] is None:
-        return None
-    return latest(column_of_text(options, options["time_column"]), options["time_column"])
-
-
-def latest(values: Any, name: str) -> float:
-    """The latest time of a batch."""
     from dpmmwrap.files import InputError
 
+    window = {} if options["window"] is None else {"window": options["window"]}
+    name = options["time_column"]
+    if name is None:
+        return window | {"time": None}
     try:
-        return max(float(value) for value in values)
+        return window | {"time": max(float(value) for value in column_of_text(options, name))}
+    except InputError:
+        raise
     except ValueError:
         raise InputError(f"--time {name} should be a column of numbers") from None
 
@@ -125,23 +117,17 @@ def finish(model: DPMM, data: Data, numbers: Any, seconds: float, options: dict[
     assert memory is not None
     labels, events = model.labels_, [event for event in memory.history if event.batch == memory.batches]
     there = labels >= 0
-    named = [str(memory.ids[label]) if label >= 0 else "" for label in labels]
-    names = row_names(len(labels), data.ids, numbers)
-    probabilities = model.mixture_.probability_of(data.X, labels)
-    columns = dict(zip(names.columns, (list(values) for values in names.names), strict=True))
-    columns |= {
-        "cluster": named,
-        "probability": [f"{value:.6g}" if known else "" for value, known in zip(probabilities, there, strict=True)],
-        "novelty": [f"{value:.6g}" if known else "" for value, known in zip(model.novelty_, there, strict=True)],
-    }
+    columns = {name: list(values) for name, values in row_names(len(labels), data.ids, numbers).items()}
+    columns["cluster"] = [str(memory.ids[label]) if label >= 0 else "" for label in labels]
+    for name, values in (
+        ("probability", model.mixture_.probability_of(data.X, labels)),
+        ("novelty", model.novelty_),
+    ):
+        columns[name] = [f"{value:.6g}" if known else "" for value, known in zip(values, there, strict=True)]
     write_csv(folder / "labels.csv", columns)
-    write_csv(
-        folder / "history.csv",
-        {
-            name: [getattr(event, name) if getattr(event, name) != -1 else "" for event in memory.history]
-            for name in ("batch", "kind", "cluster", "other")
-        },
-    )
+    names = ("batch", "kind", "cluster", "other")
+    history = {name: [getattr(event, name) for event in memory.history] for name in names}
+    write_csv(folder / "history.csv", {name: ["" if one == -1 else one for one in history[name]] for name in history})
     summary = {
         "n_clusters": model.n_clusters_, "batches": memory.batches, "points": len(labels),
         "seen": float(model.mixture_.counts.sum()), "cluster_ids": memory.ids.tolist(),
@@ -158,16 +144,9 @@ def finish(model: DPMM, data: Data, numbers: Any, seconds: float, options: dict[
     if options["as_json"]:
         click.echo(to_json(summary))
     elif not options["quiet"]:
-        happened = ", ".join(told(event) for event in events) or "no births, merges or deaths"
+        told = {"merge": "merged into {}", "split": "split from {}", "birth": "is new", "death": "died"}
+        each = [f"cluster {event.cluster} {told[event.kind].format(event.other)}" for event in events]
+        happened = ", ".join(each) or "no births, merges or deaths"
         click.echo(f"batch {memory.batches}: {counted(len(labels), 'row')}, {counted(model.n_clusters_, 'cluster')}")
         click.echo(f"  {happened}")
         click.echo(f"Written to {folder}: labels.csv, history.csv, summary.json, model.npz{removed}")
-
-
-def told(event: Any) -> str:
-    """An event in a few words."""
-    if event.kind == "merge":
-        return f"cluster {event.cluster} merged into {event.other}"
-    if event.kind == "split":
-        return f"cluster {event.cluster} split from {event.other}"
-    return f"cluster {event.cluster} {'is new' if event.kind == 'birth' else 'died'}"

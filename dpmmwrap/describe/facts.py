@@ -26,7 +26,9 @@ HYPERPARAMETERS = ("width", "strength", "kappa")
 
 def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = None) -> dict[str, Any]:
     """All facts of a fitted `DPMM`, its groups, and its agreement with true labels (below 0: unknown) if given."""
-    sizes = cluster_sizes(model)
+    from dpmmwrap.model.data_prior import learned_names
+
+    sizes, given = cluster_sizes(model), model.prior_width_
     present = model._present
     rows = len(model.labels_)
     rows_with_values = slice(None) if present is None else present.rows
@@ -49,7 +51,8 @@ def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = Non
         "init": model.init_ if isinstance(model.init, str) else "splitnet",
         "alpha": float(model.alpha_),
         **{f"prior_{name}": getattr(model, f"prior_{name}_") for name in HYPERPARAMETERS},
-        "prior_learned": learned_hyperparameters(model),
+        # Julia's sampler learns none.
+        "prior_learned": [] if given is None or model.backend_ == "julia" else learned_names(model.prior),
         "seed": model.random_state,
         "interrupted": bool(model.interrupted_),
         "points": rows,
@@ -100,15 +103,6 @@ def facts_of_family(model: Any) -> dict[str, Any]:
     }
 
 
-def learned_hyperparameters(model: Any) -> list[str]:
-    """Which hyperparameters of the default prior were learned; Julia's sampler learns none."""
-    if model.prior_width_ is None or model.backend_ == "julia":
-        return []
-    from dpmmwrap.model.data_prior import learned_names
-
-    return learned_names(model.prior)
-
-
 def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
     """NMI and ARI over the points of known class; outliers or noise (-1) count as one cluster."""
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -124,16 +118,27 @@ def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
 
 def texts(known: Facts) -> dict[str, str]:
     """The facts in words, by name; empty if there is nothing to say."""
+    confidence = prior = ""
+    if known["confidence"] is not None:
+        few = f"; below 0.5 for {counted(known['unsure'], 'point')}" if known["unsure"] else ""
+        confidence = f"{known['confidence']:.3f} on average{few}"
+    if known["prior_width"] is not None:
+        prior = ", ".join(f"{name} {known[f'prior_{name}']:,.3g}" for name in HYPERPARAMETERS)
+        learned = known["prior_learned"]
+        which = "all" if len(learned) == len(HYPERPARAMETERS) else " and ".join(learned)
+        prior += f" ({which} learned)" if learned else ""
+    of_search = known["loss"] is None and known["chains"] > 1
     return {
         "sizes": sizes_text(known["sizes"]),
         "outliers": f"{known['outliers']:,}" if known["outliers"] else "",
         "number of clusters": interval_text(known) if known["n_clusters_interval"] is not None else "",
         "groups": groups_text(known) if known["n_clusters"] > 1 else "",
-        "confidence": confidence_text(known) if known["confidence"] is not None else "",
-        "log posterior": log_posterior_text(known),
+        "confidence": confidence,
+        "log posterior": f"{known['log_posterior']:,.1f}"
+        + (f", the best of {known['chains']} chains" if of_search else ""),
         "family": family_text(known),
         "clusters differ": subspace_text(known).strip(),
-        "prior": prior_text(known) if known["prior_width"] is not None else "",
+        "prior": prior,
         "search": search_text(known),
         "missing": counted(known["missing"], "value") if known["missing"] else "",
     }
@@ -175,16 +180,6 @@ def groups_text(known: Facts) -> str:
     if known["groups"] == known["n_clusters"]:
         return f"{known['groups']}{reason or ': no two clusters overlap enough to be joined'}{second}"
     return f"{known['groups']} ({sizes_text(known['group_sizes'])}){reason}{second}"
-
-
-def confidence_text(known: Facts) -> str:
-    few = f"; below 0.5 for {counted(known['unsure'], 'point')}" if known["unsure"] else ""
-    return f"{known['confidence']:.3f} on average{few}"
-
-
-def log_posterior_text(known: Facts) -> str:
-    of_search = known["loss"] is None and known["chains"] > 1
-    return f"{known['log_posterior']:,.1f}" + (f", the best of {known['chains']} chains" if of_search else "")
 
 
 def diagnostics_text(summary: Facts) -> list[tuple[str, str]]:
@@ -230,13 +225,6 @@ def partition_prior_text(model: Any) -> str:
     for name, value in zip(prior.parameters, prior.values, strict=True):
         parameters.append(f"{name} {float(value):.3g}" + (", learned" if name in prior.learned else ""))
     return f"{prior.name}: {'; '.join(parameters)}"
-
-
-def prior_text(known: Facts) -> str:
-    numbers = ", ".join(f"{name} {known[f'prior_{name}']:,.3g}" for name in HYPERPARAMETERS)
-    learned = known["prior_learned"]
-    words = "all learned" if len(learned) == len(HYPERPARAMETERS) else f"{' and '.join(learned)} learned"
-    return f"{numbers} ({words})" if learned else numbers
 
 
 def search_text(known: Facts) -> str:

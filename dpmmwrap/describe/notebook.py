@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpmmwrap.describe import facts
-from dpmmwrap.describe.facts import Facts
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.files.checks import class_names
@@ -210,7 +209,14 @@ class NotebookMixin:
             ids = getattr(X, "index", None)
         groups = self.groups() if self.n_clusters_ > 1 else None  # type: ignore[attr-defined]
         rows = len(self.labels_)  # type: ignore[attr-defined]
-        numbers, classes = (None, ()) if truth is None else classes_of(truth, rows)
+        numbers: IntArray | None = None
+        classes: tuple[str, ...] = ()
+        if truth is not None:
+            values = np.asarray(truth)
+            values = values.astype(str) if values.dtype.kind == "O" else values
+            # Labels as numbers from 0, -1 for the empty word.
+            unknown = np.int32(values.dtype.kind == "U" and bool((values == "").any()))
+            numbers, classes = truth_labels(values, rows) - unknown, class_names(values)
         called = names_of(self, X, names)
         write_report(path, Subject(self, X, given_names=called, ids=ids, groups=groups, truth=numbers, classes=classes))
 
@@ -232,15 +238,6 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] |
     if given is None and hasattr(X, "columns"):
         given = [str(name) for name in X.columns]
     return feature_names(model, given)
-
-
-def classes_of(truth: Sequence[Any], rows: int) -> tuple[IntArray, tuple[str, ...]]:
-    """Labels as numbers from 0 (-1 for the empty word), and their names."""
-    values = np.asarray(truth)
-    if values.dtype.kind == "O":
-        values = values.astype(str)
-    numbers = truth_labels(values, rows)
-    return numbers - np.int32(values.dtype.kind == "U" and bool((values == "").any())), class_names(values)
 
 
 def labels_of(model: Any, X: Any) -> IntArray:
@@ -271,8 +268,9 @@ def close(mine: Float64Array, kept: Any) -> bool:
     return mine.shape == kept.shape and np.allclose(mine, kept, rtol=1e-5, atol=1e-6 * scale, equal_nan=True)
 
 
-def rows_of(known: Facts, model: Any) -> list[tuple[str, str]]:
-    """A fitted model in a few lines."""
+def facts_html(model: Any) -> str:
+    """The facts as a table, in the colours of the surrounding page."""
+    known = facts.facts(model)
     texts = facts.texts(known)
     first = ("sizes", "outliers", "number of clusters", "confidence", "family", "clusters differ")
     table = [
@@ -282,17 +280,12 @@ def rows_of(known: Facts, model: Any) -> list[tuple[str, str]]:
         ("search", texts["search"] + (", interrupted" if known["interrupted"] else "")),
         *(("note", note) for note in known["notes"]),
     ]
-    return [(name, words) for name, words in table if words]
-
-
-def facts_html(model: Any) -> str:
-    """The facts as a table, in the colours of the surrounding page."""
-    known = facts.facts(model)
     title = f"{counted(known['n_clusters'], 'cluster')} in {counted(known['points'], 'row')}"
     lines = "".join(
         f'<tr><th scope="row" style="text-align: left; vertical-align: top">{html.escape(name)}</th>'
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-        for name, value in rows_of(known, model)
+        for name, value in table
+        if value
     )
     return (
         f'<table><caption style="text-align: left; font-weight: bold">{title}</caption><tbody>{lines}</tbody></table>'

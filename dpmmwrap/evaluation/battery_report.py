@@ -14,12 +14,12 @@ from dpmmwrap.describe import plotting
 from dpmmwrap.describe.plotting.theme import FAINT, INK, new_figure
 from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.describe.wording import counted
-from dpmmwrap.evaluation.baselines import BIC, GIVEN_K, OURS, OWN_PRIOR, SCALED, SILHOUETTE, with_hint
 from dpmmwrap.evaluation.experiments import TABLE, Plan
-from dpmmwrap.evaluation.figures import PAGE_WIDTH, colour_of, save_both
+from dpmmwrap.evaluation.figures import PAGE_WIDTH, save_both
+from dpmmwrap.evaluation.methods import METHODS, OURS, OWN_PRIOR, with_hint
 from dpmmwrap.evaluation.report import what_was_run
-from dpmmwrap.evaluation.rivals import LEAST_CLUSTER, POINTS_PER_COMPONENT
-from dpmmwrap.evaluation.samplers import DEFAULTS
+from dpmmwrap.evaluation.rivals import POINTS_PER_COMPONENT
+from dpmmwrap.evaluation.samplers import CHANGED
 from dpmmwrap.evaluation.scores import (
     CLOSE_NATS,
     CLOSE_SHARE,
@@ -37,16 +37,6 @@ from dpmmwrap.evaluation.scores import (
 from dpmmwrap.evaluation.sets import Published
 from dpmmwrap.evaluation.store import Store
 from dpmmwrap.files import write_csv
-
-ABOUT = {
-    OURS: "DPMM: default settings; a word after a hyphen is a different setting. Sparse counts are multinomial.",
-    "EM-GMM": "EM-GMM: scikit-learn's GaussianMixture with full covariances, given the number of classes.",
-    OWN_PRIOR: f"{OWN_PRIOR}: scikit-learn's BayesianGaussianMixture with its default prior and stopping rule.",
-    BIC: f"{BIC}: scikit-learn's GaussianMixture, full or diagonal, with the best BIC.",
-    "K-means": "K-means: scikit-learn's, given the number of classes; counts as tf-idf.",
-    SILHOUETTE: f"{SILHOUETTE}: the number of clusters with the highest mean silhouette; counts as tf-idf.",
-    "HDBSCAN": f"HDBSCAN: scikit-learn's, clusters of at least {LEAST_CLUSTER} points; noise counts as one cluster.",
-}
 
 
 def report_battery(
@@ -67,12 +57,17 @@ def report_battery(
         sections[1].pictures.append(Picture(file, caption))
     behind = [f"Where another method's ARI is furthest above that of {OURS}."]
     beside = ["Scores from index.csv. They are for all points of a set, and may use another scaling."]
+    # How often our default comes close to the best known log posterior.
+    ours = [entry for entry in scores if entry.method == OURS and entry.runs]
+    close, runs = sum(entry.close for entry in ours), sum(entry.runs for entry in ours)
+    near = f"within {CLOSE_NATS:g} nats or {100 * CLOSE_SHARE:g}% of the best known log posterior"
+    reached = [f"{close} of {counted(runs, 'run')} of {OURS} ended {near}."] if ours else []
     problems = [f"{entry.method} failed on {entry.data}: {entry.problem}." for entry in scores if entry.problem]
     more = [
         Section(f"Where {OURS} is behind", behind, behind_table(scores)),
         Section("Beside published scores", beside, published_table(scores, published)),
         Section("Sets", ["ARI and, in brackets, the number of clusters."], sets),
-        Section("Sets and methods", [MEASURES, *posterior_words(scores), *problems], long_table(scores)),
+        Section("Sets and methods", [MEASURES, *reached, *problems], long_table(scores)),
     ]
     sections += [section for section in more if section.table is not None]
     count = len({entry.data for entry in scores})
@@ -91,8 +86,8 @@ def about(plan: Plan, scores: Sequence[Score]) -> Section:
     methods = methods_in(scores)
     runs = max(entry.runs for entry in scores)
     words = [f"{counted(runs, 'run')} of each method on each set{'' if runs == 1 else '; medians are reported'}."]
-    words += [ABOUT[name] for name in dict.fromkeys(OURS if name in DEFAULTS else name for name in methods)]
-    scaled = [name for name in methods if name in SCALED]
+    words += dict.fromkeys(f"{OURS if name in CHANGED else name}: {METHODS[name].about}" for name in methods)
+    scaled = [name for name in methods if METHODS[name].scaled]
     if scaled:
         words.append(f"{', '.join(scaled)}: columns scaled to variance one. The others get the original points.")
     if OWN_PRIOR in methods:
@@ -102,16 +97,6 @@ def about(plan: Plan, scores: Sequence[Score]) -> Section:
     if cut:
         words.append(f"Some sets were reduced to a random sample, always the same: {', '.join(cut.values())}.")
     return what_was_run(plan, words)
-
-
-def posterior_words(scores: Sequence[Score]) -> list[str]:
-    """How often our default comes close to the best known log posterior."""
-    ours = [entry for entry in scores if entry.method == OURS and entry.runs]
-    if not ours:
-        return []
-    close, runs = sum(entry.close for entry in ours), sum(entry.runs for entry in ours)
-    near = f"within {CLOSE_NATS:g} nats or {100 * CLOSE_SHARE:g}% of the best known log posterior"
-    return [f"{close} of {counted(runs, 'run')} of {OURS} ended {near}."]
 
 
 LINE, RANK_LINE = 0.2, 0.24
@@ -140,14 +125,13 @@ def battery_figure(scores: Sequence[Score], ranks: Ranks) -> Any:
 
 def look(name: str) -> dict[str, Any]:
     """The marker of a method: ours are blue; methods that are given the number of clusters are hollow."""
-    ours = name in DEFAULTS
-    colour = colour_of("DPMM") if ours else colour_of(name)
-    marker = OUR_MARKERS[list(DEFAULTS).index(name) % len(OUR_MARKERS)] if ours else "o"
+    ours, colour = name in CHANGED, METHODS[name].colour
+    marker = OUR_MARKERS[list(CHANGED).index(name) % len(OUR_MARKERS)] if ours else "o"
     return {
         "color": colour,
         "marker": marker,
         "markersize": 5.5 if name == "DPMM" else 4,
-        "markerfacecolor": "none" if name in GIVEN_K else colour,
+        "markerfacecolor": "none" if METHODS[name].given_k else colour,
         "linestyle": "none",
         "zorder": 4 if ours else 3,
         "alpha": 0.9,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,28 +15,25 @@ import numpy as np
 from dpmmwrap import __version__
 from dpmmwrap.backends import julia
 from dpmmwrap.describe.facts import agreement
-from dpmmwrap.evaluation.baselines import (
+from dpmmwrap.evaluation.fits import FitSettings, MethodFit, iterations_until_settled
+from dpmmwrap.evaluation.methods import (
     BATTERY_METHODS,
+    JULIA,
     METHODS,
-    OF_COUNTS,
     OUR_PRIOR,
     OURS,
     OWN_PRIOR,
-    OWN_RULES,
     PAPER_METHODS,
     RIVALS,
-    SCALED,
-    SEEDLESS,
     SHORT,
     SUBC,
     find_methods,
     missing,
     prepare,
     run_method,
-    weights_file,
 )
-from dpmmwrap.evaluation.fits import FitSettings, MethodFit, iterations_until_settled
-from dpmmwrap.evaluation.sets import BatterySet, Sets, fingerprint
+from dpmmwrap.evaluation.sets import BatterySet, Sets, fingerprint, names_in, open_set
+from dpmmwrap.evaluation.sizes import PAPER_SETS, PaperSizes, paper_set
 from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, default_spread, load
 from dpmmwrap.files import InputError
 
@@ -62,7 +60,7 @@ class Run:
     def identity(self) -> dict[str, str | int | float]:
         """Everything that the result depends on; settings that the method does not use are empty."""
         settings, sampler = self.settings, self.method.startswith("SubC")
-        own_rules = settings.own_rules or self.method in OWN_RULES
+        own_rules = settings.own_rules or METHODS[self.method].own_rule
         return {
             "experiment": self.experiment,
             "part": self.part,
@@ -77,7 +75,7 @@ class Run:
             "ratio": settings.ratio if sampler else "",
             "init_clusters": settings.init_clusters if sampler else "",
             "upper_bound": settings.upper_bound if self.method in (OUR_PRIOR, OWN_PRIOR) else "",
-            "scaled": "yes" if settings.scale and self.method in SCALED else "",
+            "scaled": "yes" if settings.scale and METHODS[self.method].scaled else "",
             "weights": self.weights,
             "version": __version__,
         }
@@ -150,6 +148,10 @@ class Plan:
     runs: list[Run]
     notes: list[str]
 
+    @property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(run.method for run in self.runs))
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -163,21 +165,26 @@ class Comparison:
     in_processes: bool = False
     """Whether runs are executed in other processes."""
 
+    def usable(self, default: Sequence[str], among: Sequence[str] = tuple(METHODS)) -> tuple[list[str], list[str]]:
+        """The methods that can run here, and a sentence for each that cannot."""
+        names = list(default) if self.methods is None else find_methods(self.methods, among)
+        if not self.in_processes and julia.is_set_up():
+            # Before torch, which is imported to look for SplitNet's weights.
+            prepare(names)
+        problems = {name: missing(name, self.settings) for name in names}
+        notes = list(dict.fromkeys(problem for problem in problems.values() if problem is not None))
+        names = [name for name in names if problems[name] is None]
+        if not names:
+            raise InputError("; ".join(notes))
+        return names, notes
 
-def usable(
-    choice: Comparison, default: Sequence[str], among: Sequence[str] = tuple(METHODS)
-) -> tuple[list[str], list[str]]:
-    """The methods that can run here, and a sentence for each that cannot."""
-    names = list(default) if choice.methods is None else find_methods(choice.methods, among)
-    if not choice.in_processes and julia.is_set_up():
-        # Before torch, which is imported to look for SplitNet's weights.
-        prepare(names)
-    problems = {name: missing(name, choice.settings) for name in names}
-    notes = list(dict.fromkeys(problem for problem in problems.values() if problem is not None))
-    names = [name for name in names if problems[name] is None]
-    if not names:
-        raise InputError("; ".join(notes))
-    return names, notes
+    def on(self, experiment: str, part: str, sources: Iterable[Source], names: Sequence[str]) -> Iterator[Run]:
+        """The runs of some methods on some sources."""
+        print_of = cache(partial(weight_print, self.settings.weights))
+        for source, name in product(sources, names):
+            weights = print_of(source.dim) if name.startswith("SubC-SplitNet") else ""
+            for number in range(self.runs if METHODS[name].random else 1):
+                yield Run(experiment, part, source, name, number, self.seed + number, self.settings, weights)
 
 
 def plan_synthetic(
@@ -190,28 +197,9 @@ def plan_synthetic(
     qualitative_runs: int,
 ) -> Plan:
     """The paper's box plots, and several runs on the first data set of each number of clusters."""
-    plan = plan_mixtures("synthetic", choice, list(PAPER_METHODS), [dim], clusters, points, datasets, spread)
-    return replace(
-        plan, runs=[*plan.runs, *watched_runs(plan, choice, dim, clusters, points, spread, qualitative_runs)]
-    )
-
-
-def watched_runs(
-    plan: Plan, choice: Comparison, dim: int, clusters: Sequence[int], points: int, spread: float | None, runs: int
-) -> Iterator[Run]:
-    """Several runs of the plan's starts on the first data set of each number of clusters, which keep all iterations."""
-    watched = replace(choice, settings=replace(choice.settings, watch=True), runs=runs)
-    starts = [name for name in methods_of(plan) if name in SUBC]
-    # Starts on Julia only if there are no others: otherwise each colour would have two lines.
-    starts = starts or [name for name in methods_of(plan) if name.startswith("SubC")]
-    prints = weight_prints(choice.settings, [dim], starts)
-    for count in clusters:
-        source = synthetic_source(dim, count, points, spread, choice.seed)
-        yield from all_runs(plan.runs[0].experiment, QUALITATIVE, source, starts, watched, prints)
-
-
-def methods_of(plan: Plan) -> list[str]:
-    return list(dict.fromkeys(run.method for run in plan.runs))
+    plan = plan_mixtures("synthetic", choice, tuple(PAPER_METHODS), [dim], clusters, points, datasets, spread)
+    watched = watched_runs(plan, choice, dim, clusters, points, spread, qualitative_runs)
+    return replace(plan, runs=[*plan.runs, *watched])
 
 
 def plan_mixtures(
@@ -225,16 +213,28 @@ def plan_mixtures(
     spread: float | None,
 ) -> Plan:
     """Methods on random mixtures."""
-    names, notes = usable(choice, default)
-    prints = weight_prints(choice.settings, dims, names)
-    runs = [
-        run
+    names, notes = choice.usable(default)
+    sources = (
+        mixture_of(dim, count, points, spread, choice.seed + number)
         for number, dim, count in product(range(datasets), dims, clusters)
-        for run in all_runs(
-            experiment, TABLE, synthetic_source(dim, count, points, spread, choice.seed + number), names, choice, prints
-        )
-    ]
-    return Plan(runs, notes)
+    )
+    return Plan(list(choice.on(experiment, TABLE, sources, names)), notes)
+
+
+def mixture_of(dim: int, clusters: int, points: int, spread: float | None, seed: int) -> Synthetic:
+    return Synthetic(dim, clusters, points, default_spread(dim) if spread is None else spread, seed)
+
+
+def watched_runs(
+    plan: Plan, choice: Comparison, dim: int, clusters: Sequence[int], points: int, spread: float | None, runs: int
+) -> Iterator[Run]:
+    """Several runs of the plan's starts on the first data set of each number of clusters, which keep all iterations."""
+    watched = replace(choice, settings=replace(choice.settings, watch=True), runs=runs)
+    starts = [name for name in plan.methods if name in SUBC]
+    # Starts on Julia only if there are no others: otherwise each colour would have two lines.
+    starts = starts or [name for name in plan.methods if name.startswith("SubC")]
+    sources = (mixture_of(dim, count, points, spread, choice.seed) for count in clusters)
+    return watched.on(plan.runs[0].experiment, QUALITATIVE, sources, starts)
 
 
 def plan_data(choice: Comparison, source: FromFile) -> Plan:
@@ -245,53 +245,88 @@ def plan_data(choice: Comparison, source: FromFile) -> Plan:
     choice = replace(choice, settings=replace(choice.settings, scale=not source.projected))
     # DPGMM with either prior, side by side.
     default = [name for known in PAPER_METHODS for name in (known, *((OWN_PRIOR,) if known == OUR_PRIOR else ()))]
-    names, notes = usable(choice, default)
-    prints = weight_prints(choice.settings, [source.dim], names)
-    return Plan(list(all_runs("data", TABLE, source, names, choice, prints)), notes)
+    names, notes = choice.usable(default)
+    return Plan(list(choice.on("data", TABLE, [source], names)), notes)
 
 
 def plan_battery(choice: Comparison, data: Sets) -> Plan:
     """Every method on every set that it applies to, one set after the other."""
-    if choice.methods is not None:
-        names = (full for name in choice.methods for full in SHORT.get(name.lower(), (name,)))
-        choice = replace(choice, methods=tuple(names))
-    choice = replace(choice, settings=replace(choice.settings, scale=True, own_rules=True))
-    methods, notes = usable(choice, (OURS, *RIVALS), BATTERY_METHODS)
+    methods = choice.methods and tuple(full for name in choice.methods for full in SHORT.get(name.lower(), (name,)))
+    settings = replace(choice.settings, scale=True, own_rules=True)
+    choice = replace(choice, methods=methods, settings=settings)
+    names, notes = choice.usable((OURS, *RIVALS), BATTERY_METHODS)
+
+    def applies(name: str, entry: BatterySet) -> bool:
+        """Some methods take no sparse matrices, and the multinomial takes only counts."""
+        return METHODS[name].counts if entry.sparse else name != "DPMM-multinomial" or entry.counts
+
     runs: list[Run] = []
     for entry in data.sets:
-        runs += all_runs("battery", TABLE, entry, [name for name in methods if applies(name, entry)], choice, {})
-    idle = [name for name in methods if not any(run.method == name for run in runs)]
-    return Plan(
-        runs, [*data.notes, *notes, *(f"{name} is left out: it applies to none of these sets" for name in idle)]
-    )
+        runs += choice.on("battery", TABLE, [entry], [name for name in names if applies(name, entry)])
+    plan = Plan(runs, [*data.notes, *notes])
+    idle = [f"{name} is left out: it applies to none of these sets" for name in names if name not in plan.methods]
+    return replace(plan, notes=plan.notes + idle)
 
 
-def applies(name: str, entry: BatterySet) -> bool:
-    """Whether a method applies to a set: some take no sparse matrices, and the multinomial takes only counts."""
-    return name in OF_COUNTS if entry.sparse else name != "DPMM-multinomial" or entry.counts
+def weight_print(weights: str | None, dim: int) -> str:
+    """The fingerprint of SplitNet's weights for a dimension."""
+    from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 
-
-def synthetic_source(dim: int, clusters: int, points: int, spread: float | None, seed: int) -> Synthetic:
-    return Synthetic(dim, clusters, points, default_spread(dim) if spread is None else spread, seed)
-
-
-def all_runs(
-    experiment: str, part: str, source: Source, names: Sequence[str], choice: Comparison, prints: dict[int, str]
-) -> Iterator[Run]:
-    for name in names:
-        weights = prints.get(source.dim, "") if name.startswith("SubC-SplitNet") else ""
-        for number in range(1 if name in SEEDLESS else choice.runs):
-            yield Run(experiment, part, source, name, number, choice.seed + number, choice.settings, weights)
-
-
-def weight_prints(settings: FitSettings, dims: Sequence[int], names: Sequence[str]) -> dict[int, str]:
-    """The fingerprint of SplitNet's weights for each dimension."""
-    if not any(name.startswith("SubC-SplitNet") for name in names):
-        return {}
-    if settings.weights:
-        from dpmmwrap.splitnet.weights_io import load_weights
-
+    if weights:
         # Let a wrong file fail now, not after an hour of other runs.
-        load_weights(settings.weights)
-    files = {dim: Path(settings.weights) if settings.weights else weights_file() for dim in dims}
-    return {dim: fingerprint(path) for dim, path in files.items() if path is not None}
+        load_weights(weights)
+    path = Path(weights) if weights else shipped_path()
+    return fingerprint(path) if path.is_file() else ""
+
+
+PLANE = 2
+"""The dimension of the data sets whose iterations are plotted for the paper."""
+
+
+def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
+    """The paper's real data sets among the .npz files of a folder, by their names, and a note about missing ones."""
+    paths: dict[str | None, str] = {}
+    for name, path in names_in(str(folder)).items() if folder is not None else ():
+        paths.setdefault(paper_set(name), path)
+    sets, notes = [], []
+    for known in PAPER_SETS:
+        if known in paths:
+            try:
+                sets.append(open_set(known, paths[known], max_points))
+            except InputError as error:
+                notes.append(f"{known} is left out: {error}")
+    lacking = [known for known in PAPER_SETS if known not in paths]
+    if lacking:
+        where = "there is no --data" if folder is None else f"{folder} has no .npz file with such a name"
+        notes.append(f"{', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} left out: {where}")
+    return Sets(sets, notes)
+
+
+def paper_methods(backend: str) -> list[str]:
+    """The paper's methods, with its sampler on this backend."""
+    left_out = SUBC if backend == "julia" else tuple(name + JULIA for name in SUBC)
+    return [name for name in PAPER_METHODS if name not in left_out]
+
+
+def on_julia(name: str) -> str:
+    return name + JULIA if name.lower() in map(str.lower, SUBC) else name
+
+
+def plan_paper(choice: Comparison, sizes: PaperSizes, real: Sets, backend: str) -> Plan:
+    """Every method on every data set, and several runs of each start on one data set of each number of clusters."""
+    if backend == "julia" and choice.methods is not None:
+        choice = replace(choice, methods=tuple(on_julia(name) for name in choice.methods))
+    size = (sizes.dims, sizes.clusters, sizes.points, sizes.datasets)
+    plan = plan_mixtures("paper", choice, paper_methods(backend), *size, None)
+    runs = [*plan.runs]
+    for entry in real.sets:
+        runs += replace(choice, runs=sizes.runs).on("paper", TABLE, [entry], plan.methods)
+    # DPGMM has a run for each upper bound.
+    bounded = [
+        replace(run, settings=replace(run.settings, upper_bound=bound))
+        for run in runs
+        for bound in (sizes.upper_bounds if run.method == OUR_PRIOR else sizes.upper_bounds[:1])
+    ]
+    clusters = sizes.clusters if PLANE in sizes.dims else ()
+    watched = watched_runs(plan, choice, PLANE, clusters, sizes.points, None, sizes.runs)
+    return Plan([*bounded, *watched], [*real.notes, *plan.notes])

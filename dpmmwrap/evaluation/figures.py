@@ -13,8 +13,8 @@ from dpmmwrap.describe.plotting.clusters import matched, middles_of, some_rows, 
 from dpmmwrap.describe.plotting.projections import projection
 from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, new_figure, number_ticks, save_figure
 from dpmmwrap.describe.wording import counted
-from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
 from dpmmwrap.evaluation.experiments import Row
+from dpmmwrap.evaluation.methods import JULIA, METHODS, OUR_PRIOR, given_k
 from dpmmwrap.evaluation.summary import distinct, select, values
 from dpmmwrap.files import write_atomically
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
@@ -26,20 +26,6 @@ if TYPE_CHECKING:
 
 PAGE_WIDTH = 7.2
 """Inches: the text width of a page."""
-METHOD_COLOURS = {
-    "SubC-Random": "#D55E00",
-    "SubC-K-means": "#E69F00",
-    "SubC-SplitNet": "#0072B2",
-    "DPGMM": "#009E73",
-    "DPGMM (its own prior)": "#44AA99",
-    "moVB": "#CC79A7",
-    "EM-GMM": "#882255",
-    "K-means": "#56B4E9",
-    "DPMM": "#0072B2",
-    "GMM-BIC": "#999933",
-    "K-means-silhouette": "#AA4499",
-    "HDBSCAN": "#332288",
-}
 MARKERS = "osD^vP"
 SHOWN = 5_000
 """Points in each of several scatter plots."""
@@ -86,13 +72,13 @@ def boxes_figure(rows: Sequence[Row], panels: Mapping[str, str] = PANELS) -> Fig
     with new_figure(PAGE_WIDTH, 1.0 + 2.4 * len(panels)) as figure:
         axes = figure.subplots(len(panels), 1, sharex=True)
         for panel, (column, heading) in zip(axes, panels.items(), strict=True):
-            draw_groups(panel, rows, column, without=GIVEN_K if column in COUNTS else ())
+            draw_groups(panel, rows, column, without_given=column in COUNTS)
             panel.set_ylabel(heading)
             if column in ("nmi", "ari"):
                 panel.set_ylim(top=1.02)
         for index, count in enumerate(sorted(distinct(rows, "clusters"))):
             axes[0].plot([index - 0.45, index + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
-        given = " EM-GMM and K-means are given it." if set(methods) & set(GIVEN_K) else ""
+        given = " EM-GMM and K-means are given it." if any(map(given_k, methods)) else ""
         axes[0].set_title(f"Dashes: the truth.{given}", fontsize=9)
         for panel, column in zip(axes, panels, strict=True):
             if column in COUNTS:
@@ -130,14 +116,14 @@ def log_scale(axes: Axes) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
 
 
-def draw_groups(axes: Axes, rows: Sequence[Row], column: str, without: Sequence[str] = ()) -> None:
+def draw_groups(axes: Axes, rows: Sequence[Row], column: str, *, without_given: bool = False) -> None:
     """A box per method within each group of data sets, with the runs as dots."""
     groups, methods = sorted(distinct(rows, "clusters")), distinct(rows, "method")
     step = 0.9 / len(methods)
     for index, group in enumerate(groups):
         for number, method in enumerate(methods):
             numbers = values(select(rows, clusters=group, method=method), column)
-            if numbers and method not in without:
+            if numbers and not (without_given and given_k(method)):
                 centre = index + (number - (len(methods) - 1) / 2) * step
                 draw_box(axes, numbers, centre, 0.8 * step, method)
     axes.set_xticks(range(len(groups)), [str(group) for group in groups])
@@ -170,8 +156,8 @@ def draw_box(axes: Axes, numbers: Sequence[float], centre: float, width: float, 
 
 
 def colour_of(method: str) -> str:
-    """The colour of a method; variants share it."""
-    return METHOD_COLOURS.get(method) or METHOD_COLOURS.get(method.split(" (", maxsplit=1)[0], INK)
+    """The colour of a method. A name with something else in brackets is DPGMM with an upper bound."""
+    return METHODS[method if method in METHODS else OUR_PRIOR].colour
 
 
 Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
@@ -185,9 +171,14 @@ def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
         grid = figure.subplots(2, 2, sharex=True)
         for axes, (heading, column) in zip(grid.ravel(), panels, strict=True):
             for method, runs in traces.items():
-                known = [run[column] for run in runs if column in run]
-                if known:
-                    draw_band(axes, np.array(known), method)
+                known = np.array([run[column] for run in runs if column in run])
+                if not len(known):
+                    continue
+                steps, colour = np.arange(1, known.shape[1] + 1), colour_of(method)
+                axes.fill_between(steps, known.min(axis=0), known.max(axis=0), color=colour, alpha=0.2, linewidth=0)
+                # Starts often reach the same values: dashes on top leave the line below visible.
+                line, order = ("--", 3) if method.startswith("SubC-K-means") else ("-", 2)
+                axes.plot(steps, np.median(known, axis=0), color=colour, linestyle=line, zorder=order)
             axes.set_ylabel(heading)
             axes.grid(axis="y", color=FAINT, linewidth=0.4)
         grid[0, 0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1, zorder=1)
@@ -200,15 +191,6 @@ def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
         grid[0, 0].set_title(f"Median and range of {counted(most, 'run')}. Dashes: the truth.", fontsize=9)
         method_legend(figure, list(traces))
     return figure
-
-
-def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
-    iterations = np.arange(1, runs.shape[1] + 1)
-    colour = colour_of(method)
-    axes.fill_between(iterations, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.2, linewidth=0)
-    # Starts often reach the same values: dashes on top leave the line below visible.
-    line, order = ("--", 3) if method.startswith("SubC-K-means") else ("-", 2)
-    axes.plot(iterations, np.median(runs, axis=0), color=colour, linestyle=line, zorder=order)
 
 
 def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray]) -> Figure:
@@ -246,7 +228,10 @@ def means_of(flat: Float64Array, labels: IntArray) -> Float64Array:
 
 
 def failure_figure(rows: Sequence[Row]) -> Figure:
-    """K, NMI and ARI by number of true clusters: a row of panels per start, a line per dimension."""
+    """K, NMI and ARI by number of true clusters: a row of panels per start, a line per dimension.
+
+    Lines are means over data sets, bars standard deviations.
+    """
     methods = distinct(rows, "method")
     dims = sorted(distinct(rows, "dim"))
     panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
@@ -255,7 +240,13 @@ def failure_figure(rows: Sequence[Row]) -> Figure:
         for line, method in zip(grid, methods, strict=True):
             for axes, (heading, column) in zip(line, panels, strict=True):
                 for number, dim in enumerate(dims):
-                    draw_against_clusters(axes, select(rows, method=method, dim=dim), column, number, f"D = {dim}")
+                    here = select(rows, method=method, dim=dim)
+                    counts = sorted(distinct(here, "clusters"))
+                    samples = [values(select(here, clusters=count), column) for count in counts]
+                    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+                    look: Any = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "linewidth": 1.2}
+                    means, deviations = map(np.mean, samples), map(np.std, samples)
+                    axes.errorbar(counts, [*means], yerr=[*deviations], label=f"D = {dim}", **look)
                 axes.set_ylabel(heading)
                 axes.grid(axis="y", color=FAINT, linewidth=0.4)
             most = max(int(row["clusters"]) for row in rows)
@@ -268,16 +259,6 @@ def failure_figure(rows: Sequence[Row]) -> Figure:
         handles, names = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper center", ncols=len(dims))
     return figure
-
-
-def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: int, name: str) -> None:
-    """Mean ± standard deviation over data sets."""
-    counts = sorted(distinct(rows, "clusters"))
-    samples = [values(select(rows, clusters=count), column) for count in counts]
-    means, deviations = [np.mean(numbers) for numbers in samples], [np.std(numbers) for numbers in samples]
-    colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-    look: Any = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "linewidth": 1.2}
-    axes.errorbar(counts, means, yerr=deviations, label=name, **look)
 
 
 @dataclass(frozen=True)
@@ -297,26 +278,22 @@ def splits_figure(examples: Sequence[SplitExample]) -> Figure:
         grid = figure.subplots(len(examples), columns, squeeze=False, sharex="row", sharey="row")
         for line, example in zip(grid, examples, strict=True):
             points = np.asarray(example.X, dtype=np.float64)
-            seen = projection(points, standardised=True)
+            flat = projection(points, standardised=True).flat(points)
+            # A few distant points would shrink the others to a dot.
+            low, high = np.percentile(flat, [0.5, 99.5], axis=0)
+            margin = 0.15 * (high - low)
             truth = next(iter(example.labellings.values()))
             for axes, (title, labels) in zip(line, example.labellings.items(), strict=True):
                 # Halves are named as in the truth.
                 same = 2 * int((truth == labels).sum()) >= len(labels)
-                draw_halves(axes, seen.flat(points), labels if same else 1 - labels)
+                # In random order, so that neither half covers the other.
+                order = np.random.default_rng(0).permutation(len(flat))
+                colours = np.array(COLOURS[:2])[labels if same else 1 - labels][order]
+                axes.scatter(*flat[order].T, c=colours, s=4, linewidths=0, alpha=0.7, rasterized=True)
+                axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
+                axes.set_ylim(low[1] - margin[1], high[1] + margin[1])
                 axes.set_title(title, fontsize=9)
                 axes.set_xticks([])
                 axes.set_yticks([])
             line[0].set_ylabel(example.level)
     return figure
-
-
-def draw_halves(axes: Axes, flat: Float64Array, labels: IntArray) -> None:
-    """The two halves by colour, in random order so that neither covers the other."""
-    order = np.random.default_rng(0).permutation(len(flat))
-    colours = np.array(COLOURS[:2])[labels[order]]
-    axes.scatter(*flat[order].T, c=colours, s=4, linewidths=0, alpha=0.7, rasterized=True)
-    # A few distant points would shrink the others to a dot.
-    low, high = np.percentile(flat, [0.5, 99.5], axis=0)
-    margin = 0.15 * (high - low)
-    axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
-    axes.set_ylim(low[1] - margin[1], high[1] + margin[1])

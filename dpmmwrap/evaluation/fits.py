@@ -91,7 +91,7 @@ class MethodFit:
     """Labels at the suggested cut of the tree of groups, if there is one."""
 
 
-Method = Callable[[Points, IntArray, FitSettings, int], MethodFit]
+Fit = Callable[[Points, IntArray, FitSettings, int], MethodFit]
 """From points, true classes (-1 if unknown), settings and a seed."""
 
 

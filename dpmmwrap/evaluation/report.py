@@ -12,16 +12,16 @@ from dpmmwrap.describe import plotting
 from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation import figures
-from dpmmwrap.evaluation.baselines import OUR_PRIOR, OWN_PRIOR, SCALED
-from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run
-from dpmmwrap.evaluation.fits import FitSettings
+from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row
+from dpmmwrap.evaluation.methods import METHODS, OUR_PRIOR, OWN_PRIOR
 from dpmmwrap.evaluation.rivals import POINTS_PER_COMPONENT
-from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, load
+from dpmmwrap.evaluation.sources import FromFile, Synthetic, load
 from dpmmwrap.evaluation.store import Store
 from dpmmwrap.evaluation.summary import (
     beside_the_paper,
     best_log_posteriors,
     distinct,
+    formatted,
     key_of,
     method_table,
     paper_rows,
@@ -52,7 +52,12 @@ def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> No
     rows = store.finished(TABLE)
     source = plan.runs[0].source
     assert isinstance(source, Synthetic)
-    sections = [about(plan, synthetic_words(source)), table_section(rows, [("clusters", "true clusters")])]
+    words = [
+        f"Each data set: {source.points:,} points from a mixture with weights Dir(5), means N(0, {source.spread:g}·I), "
+        f"covariances IW(D+2, I). `dpmmwrap generate --dim {source.dim} --clusters K --points {source.points} "
+        f"--spread {source.spread:g} --seed {source.data_seed}` draws the first one again."
+    ]
+    sections = [about(plan, words), table_section(rows, [("clusters", "true clusters")])]
     if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
         sections += qualitative_sections(folder, store)
@@ -65,9 +70,13 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
     assert isinstance(source, FromFile)
     projected = f", projected on {source.dim} principal components" if source.projected else ""
     words = [
-        f"{source.name}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes.",
-        *units_words(plan),
+        f"{source.name}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes."
     ]
+    scaled = [name for name in plan.methods if METHODS[name].scaled]
+    if scaled and plan.runs[0].settings.scale:
+        words.append(f"{' and '.join(scaled)} get columns of variance one; the others get the original points.")
+    elif scaled:
+        words.append("All methods get unscaled principal components, which share a unit.")
     sections = [about(plan, words), table_section(rows, [])]
     if paper is not None:
         words = [PAPER_NUMBERS.format(paper)]
@@ -86,9 +95,10 @@ def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
     mixtures, real = select(rows, data=SYNTHETIC), [row for row in rows if row["data"] != SYNTHETIC]
     words = ["The experiments of Winter, Dinari and Freifeld (2022), mean ± standard deviation over runs.", MEASURES]
     if mixtures:
+        spreads = sorted({row["dim"]: row["spread"] for row in mixtures}.items())
         words.append(
             f"Mixtures: {mixtures[0]['points']:,} points, weights Dir(5), covariances IW(D+2, I), means N(0, s·I) with "
-            f"{spreads(mixtures)}."
+            f"{', '.join(f's = {spread:g} in D = {dim}' for dim, spread in spreads)}."
         )
     sections = [about(plan, words)]
     starts = [row for row in mixtures if row["method"].startswith("SubC")]
@@ -133,8 +143,7 @@ def times_table(rows: Sequence[Row]) -> ReportTable:
     lines = []
     for name in methods:
         printed = next((text for known, text in PAPER_TIMES.items() if name.startswith(known)), "–")
-        here = "–" if math.isnan(medians[name] / unit) else f"{medians[name] / unit:.3g}"
-        lines.append([name, f"{medians[name]:.3g}", here, printed])
+        lines.append([name, f"{medians[name]:.3g}", formatted(medians[name] / unit, ".3g"), printed])
     return ReportTable(["method", "CPU seconds, median", "relative to SubC, here", "relative to SubC, paper"], lines)
 
 
@@ -145,57 +154,33 @@ def what_was_run(plan: Plan, words: list[str]) -> Section:
 
 
 def about(plan: Plan, words: list[str]) -> Section:
-    return what_was_run(plan, [*words, settings_words(plan.runs[0].settings, plan.runs)])
-
-
-def units_words(plan: Plan) -> list[str]:
-    """Which methods get columns of variance one."""
-    names = [name for name in dict.fromkeys(run.method for run in plan.runs) if name in SCALED]
-    if not names:
-        return []
-    if plan.runs[0].settings.scale:
-        return [f"{' and '.join(names)} get columns of variance one; the others get the original points."]
-    return ["All methods get unscaled principal components, which share a unit."]
-
-
-def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
+    """What was run, and with which settings."""
+    settings = plan.runs[0].settings
     first = {
         1: "one cluster, as in the paper",
         "many": "many clusters, which then merge",
         "auto": "one cluster, those on Julia with many, which then merge",
     }.get(settings.init_clusters, f"{settings.init_clusters} clusters")
-    words = [f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r};"]
     accepted = {
         "auto": "",
         "jain-neal": ", and accept splits by the whole Hastings ratio",
         "reference": ", and accept splits like the reference package, which never restarts subclusters",
     }
-    words.append(f"the SubC samplers begin with {first}{accepted[settings.ratio]}.")
-    methods = {run.method for run in runs}
-    if methods & {OUR_PRIOR, OWN_PRIOR}:
-        bounds = dict.fromkeys(run.settings.upper_bound for run in runs if run.method in (OUR_PRIOR, OWN_PRIOR))
-        words.append(f"DPGMM may use up to {' or '.join(f'{bound:,}' for bound in bounds)} clusters.")
-    if OUR_PRIOR in methods:
-        words.append(f"{OUR_PRIOR} has our prior and concentration, and runs all iterations.")
-    if OWN_PRIOR in methods:
-        words.append(
+    sentences = [
+        f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r}; the SubC "
+        f"samplers begin with {first}{accepted[settings.ratio]}."
+    ]
+    bounds = dict.fromkeys(run.settings.upper_bound for run in plan.runs if run.method in (OUR_PRIOR, OWN_PRIOR))
+    if bounds:
+        sentences.append(f"DPGMM may use up to {' or '.join(f'{bound:,}' for bound in bounds)} clusters.")
+    if OUR_PRIOR in plan.methods:
+        sentences.append(f"{OUR_PRIOR} has our prior and concentration, and runs all iterations.")
+    if OWN_PRIOR in plan.methods:
+        sentences.append(
             f"{OWN_PRIOR} has scikit-learn's defaults and stopping rule; it may use at most one cluster per "
             f"{POINTS_PER_COMPONENT} points."
         )
-    return " ".join(words)
-
-
-def synthetic_words(source: Synthetic) -> list[str]:
-    return [
-        f"Each data set: {source.points:,} points from a mixture with weights Dir(5), means N(0, {source.spread:g}·I), "
-        f"covariances IW(D+2, I). `dpmmwrap generate --dim {source.dim} --clusters K --points {source.points} "
-        f"--spread {source.spread:g} --seed {source.data_seed}` draws the first one again."
-    ]
-
-
-def spreads(rows: Sequence[Row]) -> str:
-    found = {row["dim"]: row["spread"] for row in rows}
-    return ", ".join(f"s = {spread:g} in D = {dim}" for dim, spread in sorted(found.items()))
+    return what_was_run(plan, [*words, " ".join(sentences)])
 
 
 def table_section(rows: Sequence[Row], groups: list[tuple[str, str]]) -> Section:
@@ -231,18 +216,13 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
         pictures = [Picture(file, f"By iteration, for {clusters} true clusters in one data set.")]
         source = watched[0][0].source
         if source.dim > 1:
-            firsts = {name: traces[name][0]["labels"] for name in names}
-            pictures.append(scatter(folder, clusters, source, firsts, select(rows, clusters=clusters)))
+            X, truth = load(source)
+            labellings = {f"Truth: {counted(len(np.unique(truth)), 'cluster')}": truth}
+            for name in names:
+                row = select(rows, clusters=clusters, method=name)[0]
+                found = counted(int(row["n_clusters"]), "cluster")
+                labellings[f"{name}: {found}, NMI {row['nmi']:.2f}"] = traces[name][0]["labels"]
+            file = figures.save_both(folder, f"scatter-k{clusters}", figures.scatter_figure(X, labellings))
+            pictures.append(Picture(file, "The truth, and the first run of each start."))
         sections.append(Section(f"Several runs on one data set with {clusters} clusters", pictures=pictures))
     return sections
-
-
-def scatter(folder: Path, clusters: int, source: Source, firsts: dict[str, np.ndarray], rows: Sequence[Row]) -> Picture:
-    X, truth = load(source)
-    labellings = {f"Truth: {counted(len(np.unique(truth)), 'cluster')}": truth}
-    for name, labels in firsts.items():
-        row = select(rows, method=name)[0]
-        found = counted(int(row["n_clusters"]), "cluster")
-        labellings[f"{name}: {found}, NMI {row['nmi']:.2f}"] = labels
-    file = figures.save_both(folder, f"scatter-k{clusters}", figures.scatter_figure(X, labellings))
-    return Picture(file, "The truth, and the first run of each start.")

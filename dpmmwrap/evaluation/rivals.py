@@ -5,7 +5,10 @@ Those that depend on units get columns of variance one if the settings say so; r
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import math
+import tempfile
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +18,7 @@ from scipy.sparse import issparse
 
 from dpmmwrap.evaluation.fits import Clock, FitSettings, MethodFit, classes_in, finish
 from dpmmwrap.families.base import Points
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 KMEANS_STARTS = 10
@@ -32,6 +36,8 @@ DPGMM_ITERATIONS = 1_000
 POINTS_PER_COMPONENT = 20
 """DPGMM with its own prior begins with at most one component per this many points. With as many components as points it
 would not leave its start from k-means."""
+BATCHES = 10
+"""Parts of the points for bnpy."""
 
 
 def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
@@ -97,9 +103,8 @@ def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: i
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
-    points = in_one_unit(X, settings)
+    points, candidates = in_one_unit(X, settings), list[Clustering]()
     n = points.shape[0]
-    candidates: list[Clustering] = []
     with warnings.catch_warnings(action="ignore"), Clock() as clock:
         for count in cluster_grid(min(MOST_CLUSTERS, n - 1)):
             labels = KMeans(count, n_init=SEARCH_STARTS, random_state=seed).fit_predict(points)
@@ -118,33 +123,30 @@ def cluster_grid(most: int) -> Iterator[int]:
 
 
 def bayesian_information(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-    """Gaussian mixtures by EM, full and diagonal, with the number of components that has the best BIC."""
-    points = in_one_unit(X, settings)
-    with warnings.catch_warnings(action="ignore"), Clock() as clock:
-        candidates = by_information(points, "full", seed) + by_information(points, "diag", seed)
-    return finish(X, best(candidates), settings, clock, len(candidates))
+    """Gaussian mixtures by EM, full and diagonal, with the number of components that has the best BIC.
 
-
-def by_information(points: Float64Array, kind: str, seed: int) -> list[Clustering]:
-    """More and more components, until several numbers in a row do not improve the BIC."""
+    Components are added until several numbers in a row do not improve the BIC.
+    """
     from sklearn.mixture import GaussianMixture
 
-    candidates: list[Clustering] = []
-    highest, since = -math.inf, 0
-    for count in range(1, min(MOST_CLUSTERS, len(points) - 1) + 1):
-        model = GaussianMixture(count, covariance_type=kind, random_state=seed)
-        try:
-            labels = model.fit_predict(points)
-        except ValueError:
-            # A component has collapsed to a point. With more components, this is even more likely.
-            break
-        value = -float(model.bic(points))
-        candidates.append((value, labels))
-        since = 0 if value > highest else since + 1
-        highest = max(highest, value)
-        if since == PATIENCE:
-            break
-    return candidates
+    points, candidates = in_one_unit(X, settings), list[Clustering]()
+    with warnings.catch_warnings(action="ignore"), Clock() as clock:
+        for kind in ("full", "diag"):
+            highest, since = -math.inf, 0
+            for count in range(1, min(MOST_CLUSTERS, len(points) - 1) + 1):
+                model = GaussianMixture(count, covariance_type=kind, random_state=seed)
+                try:
+                    labels = model.fit_predict(points)
+                except ValueError:
+                    # A component has collapsed to a point. With more components, this is even more likely.
+                    break
+                value = -float(model.bic(points))
+                candidates.append((value, labels))
+                since = 0 if value > highest else since + 1
+                highest = max(highest, value)
+                if since == PATIENCE:
+                    break
+    return finish(X, best(candidates), settings, clock, len(candidates))
 
 
 def best(candidates: list[Clustering]) -> IntArray:
@@ -164,12 +166,41 @@ def density_tree(X: Points, truth: IntArray, settings: FitSettings, seed: int) -
 
 def memoized(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """Memoized variational Bayes with birth and merge moves: the same model and prior, by bnpy."""
-    from dpmmwrap.evaluation import movb
+    points, prior = in_prior_units(X.astype(np.float64), settings.niw(X)), settings.niw(X)
+    # bnpy was written for the Python and NumPy of 2017.
+    with (
+        Clock() as clock,
+        old_names(),
+        warnings.catch_warnings(action="ignore"),
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        import bnpy
 
-    points, prior = X.astype(np.float64), settings.niw(X)
-    with Clock() as clock:
-        labels, laps = movb.fit(points, prior, settings.alpha, settings.iterations, seed)
-    return finish(X, labels, settings, clock, laps)
+        data = bnpy.data.XData(points)
+        model, info = bnpy.run(
+            data,
+            "DPMixtureModel",
+            "Gauss",
+            "memoVB",
+            output_path=folder,
+            nLap=settings.iterations,
+            nTask=1,
+            nBatch=min(BATCHES, len(X)),
+            K=1,
+            gamma0=settings.alpha,
+            kappa=float(prior.mean_strength),
+            nu=int(prior.degrees_of_freedom),
+            ECovMat="eye",
+            MMat="zero",
+            moves="birth,merge,shuffle",
+            initname="randexamples",
+            algseed=seed,
+            dataorderseed=seed,
+            printEvery=-1,
+            doWriteStdOut=False,
+        )
+        labels = model.calc_local_params(data)["resp"].argmax(axis=1)
+    return finish(X, labels, settings, clock, int(np.max(info["lap_history"])))
 
 
 def in_one_unit(X: Points, settings: FitSettings) -> Any:
@@ -183,3 +214,32 @@ def in_one_unit(X: Points, settings: FitSettings) -> Any:
 
         return StandardScaler().fit_transform(X.astype(np.float64))
     return X.astype(np.float64)
+
+
+def in_prior_units(X: Float64Array, prior: NIW) -> Float64Array:
+    """The points in coordinates in which the prior has mean 0 and expected covariance I, as bnpy's options need it."""
+    factor = np.linalg.cholesky(prior.mean_covariance()[0])
+    return np.ascontiguousarray(np.linalg.solve(factor, (X - prior.mean).T).T)
+
+
+@contextlib.contextmanager
+def old_names() -> Iterator[None]:
+    """While bnpy runs, provide names that NumPy and Python have since dropped."""
+    dropped: list[tuple[Any, str, Any]] = [
+        (np, "float", float),
+        (np, "int", int),
+        (np, "float_", np.float64),
+        (np, "bool8", np.bool_),
+        (np, "product", np.prod),
+        (np, "asscalar", np.ndarray.item),
+        (np, "Inf", np.inf),
+        (inspect, "getargspec", lambda function: tuple(inspect.getfullargspec(function)[:4])),
+    ]
+    lacking = [(module, name, value) for module, name, value in dropped if name not in vars(module)]
+    for module, name, value in lacking:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, _ in lacking:
+            delattr(module, name)

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from dpmmwrap.backends import Julia, Native, Runner, Tell
 from dpmmwrap.backends.native import result_of
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.evaluation.fits import Clock, FitSettings, Method, MethodFit, finish
+from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, MethodFit, finish
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.agreement import ari_of_table
@@ -24,27 +24,31 @@ from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.trace import Iteration
 
 TRUTH = "truth"
-FAMILIES: dict[str, dict[str, Any]] = {
-    "DPMM-full": {"covariance_type": "full"},
-    "DPMM-diag": {"covariance_type": "diag"},
-    "DPMM-spherical": {"covariance_type": "spherical"},
-    "DPMM-multinomial": {"family": "multinomial"},
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "families": {
+        "DPMM-full": {"covariance_type": "full"},
+        "DPMM-diag": {"covariance_type": "diag"},
+        "DPMM-spherical": {"covariance_type": "spherical"},
+        "DPMM-multinomial": {"family": "multinomial"},
+    },
+    "starts": {
+        "DPMM-random": {"init": "random"},
+        "DPMM-kmeans": {"init": "kmeans"},
+        "DPMM-splitnet": {"init": "splitnet"},
+    },
+    "first-clusters": {
+        "DPMM-from-one": {"init_clusters": 1},
+        "DPMM-from-many": {"init_clusters": "many"},
+        "DPMM-from-truth": {"init_clusters": TRUTH},
+    },
 }
-STARTS: dict[str, dict[str, Any]] = {
-    "DPMM-random": {"init": "random"},
-    "DPMM-kmeans": {"init": "kmeans"},
-    "DPMM-splitnet": {"init": "splitnet"},
-}
-FIRST_CLUSTERS: dict[str, dict[str, Any]] = {
-    "DPMM-from-one": {"init_clusters": 1},
-    "DPMM-from-many": {"init_clusters": "many"},
-    "DPMM-from-truth": {"init_clusters": TRUTH},
-}
-DEFAULTS: dict[str, dict[str, Any]] = {"DPMM": {}, **FAMILIES, **STARTS, **FIRST_CLUSTERS}
+CHANGED: dict[str, dict[str, Any]] = {"DPMM": {}}
 """By name, the settings that differ from the defaults."""
+for _variants in VARIANTS.values():
+    CHANGED |= _variants
 
 
-def subclusters(start: str, backend: str) -> Method:
+def subclusters(start: str, backend: str) -> Fit:
     """The SubC sampler with one of the three starts."""
 
     def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
@@ -96,7 +100,7 @@ def timed_fit(model: Any, X: Points, truth: IntArray | None = None) -> Clock:
     return clock
 
 
-def by_default(changed: Mapping[str, Any]) -> Method:
+def by_default(changed: Mapping[str, Any]) -> Fit:
     """The built-in sampler with default settings except these; sparse counts are multinomial."""
 
     def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:

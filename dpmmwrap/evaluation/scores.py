@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmmwrap.describe.report.sections import ReportTable
-from dpmmwrap.evaluation.baselines import GIVEN_K, OURS, with_hint
 from dpmmwrap.evaluation.experiments import Row
+from dpmmwrap.evaluation.methods import OURS, given_k, with_hint
 from dpmmwrap.evaluation.sets import PUBLISHED, Published
-from dpmmwrap.evaluation.summary import Best, best_log_posteriors, distinct, key_of, select, values
+from dpmmwrap.evaluation.summary import NONE, Best, best_log_posteriors, distinct, formatted, key_of, select, values
 
 MEDIANS = ("n_clusters", "nmi", "ari", "groups_ari", "log_posterior", "seconds")
 CLOSE_NATS, CLOSE_SHARE = 10.0, 0.001
@@ -115,7 +115,6 @@ def mean_ranks(scores: Sequence[Score]) -> Ranks:
     return Ranks(dict(zip(methods, ranks.mean(axis=0).tolist(), strict=True)), len(common))
 
 
-NONE = "–"
 GROUPS = "at groups"
 BEHIND, CLEARLY = 15, 0.02
 """The largest number of sets where our default is behind, and the smallest difference that counts."""
@@ -153,23 +152,17 @@ def means_table(scores: Sequence[Score], ranks: Ranks) -> ReportTable:
     for battery in (*dict.fromkeys(entry.battery for entry in scores), None):
         subset = [entry for entry in scores if battery in (entry.battery, None)]
         count = len({entry.data for entry in subset})
-        means = [
-            mean_of([measure(entry) for entry in subset if entry.method == name], count) for _, name, measure in columns
-        ]
-        lines.append([battery or "all", str(count), *means])
+        line = [battery or "all", str(count)]
+        for _, name, measure in columns:
+            aris = [measure(entry) for entry in subset if entry.method == name and not math.isnan(measure(entry))]
+            some = "" if len(aris) == count else f" ({len(aris)})"
+            line.append(f"{np.mean(aris):.2f}{some}" if aris else NONE)
+        lines.append(line)
     if ranks.by_method:
         # Ranks compare ARIs without groups.
         shown = [ranks.by_method.get(name) if GROUPS not in heading else None for heading, name, _ in columns]
         lines.append(["mean rank", str(ranks.sets), *(NONE if rank is None else f"{rank:.2f}" for rank in shown)])
     return ReportTable(["battery", "sets", *(heading for heading, _, _ in columns)], lines)
-
-
-def mean_of(numbers: Sequence[float], count: int) -> str:
-    known = [number for number in numbers if not math.isnan(number)]
-    if not known:
-        return NONE
-    some = "" if len(known) == count else f" ({len(known)})"
-    return f"{np.mean(known):.2f}{some}"
 
 
 def sets_table(scores: Sequence[Score]) -> ReportTable:
@@ -178,16 +171,13 @@ def sets_table(scores: Sequence[Score]) -> ReportTable:
     lines = []
     for data, entries in by_set(scores).items():
         first = next(iter(entries.values()))
-        cells = [with_clusters(entries.get(name), heading, measure) for heading, name, measure in columns]
-        lines.append([data, f"{first.points:,}", str(first.dim), str(first.classes), *cells])
+        line = [data, f"{first.points:,}", str(first.dim), str(first.classes)]
+        for heading, name, measure in columns:
+            ari = formatted(measure(entries[name]), ".2f") if name in entries else NONE
+            more = ari != NONE and GROUPS not in heading and not given_k(name)
+            line.append(f"{ari} ({entries[name].n_clusters:g})" if more else ari)
+        lines.append(line)
     return ReportTable(["set", "points", "D", "classes", *(heading for heading, _, _ in columns)], lines)
-
-
-def with_clusters(entry: Score | None, heading: str, measure: Measure) -> str:
-    if entry is None or math.isnan(measure(entry)):
-        return NONE
-    clusters = "" if entry.method in GIVEN_K or GROUPS in heading else f" ({entry.n_clusters:g})"
-    return f"{measure(entry):.2f}{clusters}"
 
 
 def long_table(scores: Sequence[Score]) -> ReportTable:
@@ -197,18 +187,14 @@ def long_table(scores: Sequence[Score]) -> ReportTable:
     header += ["log posterior", "below the best", "seconds"]
     lines = [
         [
-            *(entry.data, entry.method, str(entry.runs), number(entry.n_clusters, "g"), str(entry.classes)),
-            *(number(entry.nmi, ".3f"), number(entry.ari, ".3f")),
-            *([number(entry.groups_ari, ".3f")] if grouped else []),
-            *(number(entry.log_posterior, ",.0f"), number(entry.gap, ",.1f"), number(entry.seconds, ".2f")),
+            *(entry.data, entry.method, str(entry.runs), formatted(entry.n_clusters, "g"), str(entry.classes)),
+            *(formatted(entry.nmi, ".3f"), formatted(entry.ari, ".3f")),
+            *([formatted(entry.groups_ari, ".3f")] if grouped else []),
+            *(formatted(entry.log_posterior, ",.0f"), formatted(entry.gap, ",.1f"), formatted(entry.seconds, ".2f")),
         ]
         for entry in scores
     ]
     return ReportTable(header, lines)
-
-
-def number(value: float, form: str) -> str:
-    return NONE if math.isnan(value) else format(value, form)
 
 
 def behind_table(scores: Sequence[Score]) -> ReportTable | None:
@@ -232,10 +218,10 @@ def published_table(scores: Sequence[Score], published: Published) -> ReportTabl
     if not sets:
         return None
     names = list(dict.fromkeys(name for data in sets for name in published[data]))
-    here = [name for name in methods_in(scores) if name == OURS or name in GIVEN_K]
+    here = [name for name in methods_in(scores) if name == OURS or given_k(name)]
     lines = []
     for data, entries in sets.items():
-        aris = [number(entries[name].ari, ".2f") if name in entries else NONE for name in here]
+        aris = [formatted(entries[name].ari, ".2f") if name in entries else NONE for name in here]
         lines.append([data, *aris, *(published[data].get(name) or NONE for name in names)])
     header = ["set", *(f"ARI, {name}, here" for name in here), *(name.removeprefix(PUBLISHED) for name in names)]
     return ReportTable(header, lines)

@@ -151,14 +151,10 @@ def read_npz(path: str) -> RawSet:
     except SparseInstead:
         data = read_data(path, kind="counts")
     raw = read_arrays(path, required=("y",))["y"]
-    return RawSet(data.X, classes(raw, len(data), path), len(data))
-
-
-def classes(raw: np.ndarray[Any, Any], n: int, path: str) -> IntArray:
-    """Classes as numbers from 0. Beside at least two others, a label of -1 means that the class is unknown."""
-    y = check_labels(raw, n, f"y in {path}")
+    y = check_labels(raw, len(data), f"y in {path}")
+    # Beside at least two others, a label of -1 means that the class is unknown.
     unknown = raw.dtype.kind in "fi" and raw.min() == -1 and y.max() > 1
-    return y - np.int32(1) if unknown else y
+    return RawSet(data.X, y - np.int32(1) if unknown else y, len(data))
 
 
 def read_shipped(path: str) -> RawSet:

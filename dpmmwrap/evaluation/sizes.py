@@ -7,6 +7,17 @@ from dataclasses import dataclass
 PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
 
 
+def paper_set(name: str) -> str | None:
+    """The paper's data set that the name of a file suggests, if any."""
+    plain = name.lower().replace("-", "").replace("_", "")
+    # CIFAR-100's 20 superclasses are the paper's CIFAR20; the paper does not use its 100 classes.
+    marks = {
+        "cifar100": None, "fashion": "FMNIST", "fmnist": "FMNIST", "mnist": "MNIST", "cifar10": "CIFAR10",
+        "cifar20": "CIFAR20", "stl10": "STL-10",
+    }  # fmt: skip
+    return next((data for mark, data in marks.items() if mark in plain), None)
+
+
 @dataclass(frozen=True)
 class PaperSizes:
     dims: tuple[int, ...] = (2, 3, 5, 10)

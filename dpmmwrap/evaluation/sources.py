@@ -124,34 +124,19 @@ class FromFile:
 Source = Synthetic | FromFile | BatterySet
 
 
-class SourceFile(NamedTuple):
-    """A source, and the data for notes about it."""
-
-    source: FromFile
-    data: Data
-    skipped: int
-    """Rows that were left out."""
-
-
-def open_file(reading: Reading, name: str) -> SourceFile:
-    """Read a file once, so that problems show before anything runs."""
-    data, truth, skipped = read_labelled(reading)
-    X = prepared(data.X, reading)
-    clusters = int(truth.max()) + 1
-    projected = X.shape[1] < data.dim
-    source = FromFile(name, reading, reading.fingerprint(), X.shape[1], clusters, len(X), projected)
-    return SourceFile(source, data, skipped)
+def open_file(reading: Reading, name: str) -> tuple[FromFile, Data, int]:
+    """Read a file once, so that problems show before anything runs: the source, its data, and the rows left out."""
+    data, skipped = read_labelled(reading)
+    X, truth = prepared(data.X, reading), data.y
+    assert truth is not None
+    source = FromFile(
+        name, reading, reading.fingerprint(), X.shape[1], int(truth.max()) + 1, len(X), projected=X.shape[1] < data.dim
+    )
+    return source, data, skipped
 
 
-class LabelledRows(NamedTuple):
-    """Points, the true label of each from 0 without gaps, and the number of rows left out."""
-
-    data: Data
-    truth: IntArray
-    skipped: int = 0
-
-
-def read_labelled(reading: Reading) -> LabelledRows:
+def read_labelled(reading: Reading) -> tuple[Data, int]:
+    """Points with true labels from 0 without gaps, and the number of rows left out."""
     where = source_of([Path(path) for path in reading.paths])
     data = read_rows(reading)
     if reading.labels is not None:
@@ -164,30 +149,26 @@ def read_labelled(reading: Reading) -> LabelledRows:
     if not reading.skip_missing and not complete.all():
         row = int(complete.argmin()) + 1
         raise MissingValues(f"{where} should have a label in each row, but row {row} has none")
-    kept = data if complete.all() else data.only(complete)
     # Classes are renumbered, as all rows of one may have been left out.
     classes, truth = np.unique(data.y[complete], return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"the true labels of {where} should have at least two classes, but they have one")
-    return LabelledRows(kept, truth.astype(np.int32), len(data) - len(kept))
+    kept = data if complete.all() else data.only(complete)
+    return replace(kept, y=truth.astype(np.int32)), len(data) - len(kept)
 
 
 def read_rows(reading: Reading) -> Data:
+    """The rows of files. With categorical columns, each of their levels becomes a column of zeros and ones."""
     if reading.images:
         if reading.selection.narrows or reading.categorical:
             raise InputError(f"{reading.paths[0]} has images, which have no columns to choose from")
         return read_images(reading.paths[0])
     if not reading.categorical:
         return read_data(reading.paths, gaps=reading.skip_missing, wanted=reading.selection)
+    source = source_of(files_of(reading.paths))
     table = read_data(reading.paths, kind="table", words=reading.categorical, wanted=reading.selection)
     if not (reading.skip_missing or table.complete().all()):
-        raise MissingValues(f"{source_of(files_of(reading.paths))} should have all values, but some are missing")
-    return with_indicators(table, reading)
-
-
-def with_indicators(table: Data, reading: Reading) -> Data:
-    """The columns of a table as numbers: each level of a categorical one becomes a column of zeros and ones."""
-    source = source_of(files_of(reading.paths))
+        raise MissingValues(f"{source} should have all values, but some are missing")
     chosen = find_columns(reading.categorical, tuple(table.X), source)
     words = [name for name, column in table.X.items() if column.dtype.kind == "U" and name not in chosen]
     if words:
@@ -216,11 +197,12 @@ def prepared(X: Any, reading: Reading) -> Any:
 @lru_cache(maxsize=2)
 def load(source: Source) -> tuple[Any, IntArray]:
     """Points and truth, cached because runs on the same data set follow one another."""
+    data: Any
     if isinstance(source, Synthetic):
         data = generate(source.dim, source.clusters, source.points, source.spread, source.data_seed)
-        return data.X, data.y
-    if isinstance(source, BatterySet):
-        raw = read_set(source.path, source.max_points)
-        return raw.X, raw.y
-    rows, truth, _ = read_labelled(source.reading)
-    return prepared(rows.X, source.reading), truth
+    elif isinstance(source, BatterySet):
+        data = read_set(source.path, source.max_points)
+    else:
+        rows, _ = read_labelled(source.reading)
+        data = replace(rows, X=prepared(rows.X, source.reading))
+    return data.X, data.y

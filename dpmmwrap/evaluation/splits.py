@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -15,6 +15,7 @@ from sklearn.mixture import GaussianMixture
 from dpmmwrap.describe import plotting
 from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.evaluation.figures import SplitExample, save_both, splits_figure
+from dpmmwrap.evaluation.summary import formatted
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import write_csv
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray, UInt8Array
@@ -41,17 +42,6 @@ class SplitResult:
     """The expected calibration error of methods that give probabilities."""
 
 
-class Reliability(NamedTuple):
-    """For bins of probability: the share of points, the mean probability, and the observed frequency."""
-
-    shares: Float64Array
-    probability: Float64Array
-    frequency: Float64Array
-
-
-CALIBRATION_BINS = 10
-
-
 NETWORK_ALONE, START = "SplitNet, network alone", "SplitNet start"
 PARTS: dict[str, dict[str, object]] = {"without EM": {"refine": 0}, "without the network": {"network": False}}
 """SplitNet's start without some of its parts. 2-means is always among its candidates."""
@@ -59,12 +49,22 @@ PARTS: dict[str, dict[str, object]] = {"without EM": {"refine": 0}, "without the
 
 def splitters(dim: int, seed: int, weights: Path | None, parts: bool) -> dict[str, Splitter]:
     """The methods by name, in the order of the table."""
+    from dpmmwrap.splitnet.network import SplitNet
+
+    network = SplitNet.load(dim if weights is None else weights)
+
+    def by_expectation_maximisation(sets: Float32Array) -> list[UInt8Array]:
+        """scikit-learn's mixture of two Gaussians, started by k-means."""
+        model = GaussianMixture(2, random_state=0, reg_covar=1e-6)
+        return [model.fit_predict(X.astype(np.float64)).astype(np.uint8) for X in sets]
+
     options: dict[str, object] = {"weights": weights}
-    methods = {
+    methods: dict[str, Splitter] = {
         "random": by_start(make_initializer("random"), seed),
         "2-means": by_start(make_initializer("kmeans"), seed),
         "EM, 2 Gaussians": by_expectation_maximisation,
-        NETWORK_ALONE: by_network(dim, weights),
+        # The probabilities that the network proposes, without EM and other candidates.
+        NETWORK_ALONE: lambda sets: [network.split(X) for X in sets],
         START: by_start(make_initializer("splitnet", **options), seed),
     }
     for name, changed in PARTS.items() if parts else ():
@@ -82,22 +82,6 @@ def by_start(start: Initializer, seed: int) -> Splitter:
         return start(members, np.random.default_rng(seed))
 
     return split
-
-
-def by_expectation_maximisation(sets: Float32Array) -> list[UInt8Array]:
-    """scikit-learn's mixture of two Gaussians, started by k-means."""
-    return [
-        GaussianMixture(2, random_state=0, reg_covar=1e-6).fit_predict(X.astype(np.float64)).astype(np.uint8)
-        for X in sets
-    ]
-
-
-def by_network(dim: int, weights: Path | None) -> Splitter:
-    """The probabilities that the network proposes, without EM and other candidates."""
-    from dpmmwrap.splitnet.network import SplitNet
-
-    network = SplitNet.load(dim if weights is None else weights)
-    return lambda sets: [network.split(X) for X in sets]
 
 
 def compare_splits(dim: int, sets: int, seed: int, weights: Path | None, parts: bool) -> list[SplitResult]:
@@ -128,20 +112,24 @@ def judge(method: str, level: str, X: Float64Array, truth: IntArray, split: Any,
     return SplitResult(method, level, float(agreement), float(positive), milliseconds, error)
 
 
-def reliability(split: FloatArray, truth: IntArray) -> Reliability:
-    """The probabilities (sets, n) of half 1 in ten bins. Halves are named to fit the truth best."""
+def reliability(split: FloatArray, truth: IntArray) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """By ten bins of the probabilities (sets, n) of half 1: shares of points, mean probabilities, frequencies.
+
+    Halves are named to fit the truth best.
+    """
     turned = ((split > 0.5) == (truth == 1)).mean(axis=1) < 0.5
     probabilities = np.where(turned[:, None], 1 - split, split).ravel()
-    bins = np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
-    counts = np.bincount(bins, minlength=CALIBRATION_BINS)
-    sums = [np.bincount(bins, x, CALIBRATION_BINS) for x in (probabilities, (truth == 1).ravel().astype(np.float64))]
-    return Reliability(counts / counts.sum(), *(total / np.maximum(counts, 1) for total in sums))
+    bins = np.minimum((probabilities * 10).astype(np.int64), 9)
+    counts = np.bincount(bins, minlength=10)
+    sums = [np.bincount(bins, x, 10) for x in (probabilities, (truth == 1).ravel().astype(np.float64))]
+    probability, frequency = (total / np.maximum(counts, 1) for total in sums)
+    return counts / counts.sum(), probability, frequency
 
 
 def calibration_error(split: FloatArray, truth: IntArray) -> float:
     """The expected calibration error: the mean distance between probability and frequency."""
-    bins = reliability(split, truth)
-    return float((bins.shares * np.abs(bins.probability - bins.frequency)).sum())
+    shares, probability, frequency = reliability(split, truth)
+    return float((shares * np.abs(probability - frequency)).sum())
 
 
 def levels_table(rows: Sequence[SplitResult], title: str = "method") -> ReportTable:
@@ -150,14 +138,10 @@ def levels_table(rows: Sequence[SplitResult], title: str = "method") -> ReportTa
     lines = []
     for method in dict.fromkeys(row.method for row in rows):
         levels = [cells[method, level] for level in LEVELS]
-        each = [(f"{row.ari:.2f}", f"{row.positive:.2f}", number(row.milliseconds, ".1f")) for row in levels]
-        error = number(float(np.mean([row.calibration for row in levels])), ".3f")
+        each = [(f"{row.ari:.2f}", f"{row.positive:.2f}", formatted(row.milliseconds, ".1f", "")) for row in levels]
+        error = formatted(float(np.mean([row.calibration for row in levels])), ".3f", "")
         lines.append([method, *(cell for three in each for cell in three), error])
     return ReportTable([*header, "calibration error"], lines)
-
-
-def number(value: float, form: str) -> str:
-    return "" if np.isnan(value) else format(value, form)
 
 
 EXAMPLES = 2

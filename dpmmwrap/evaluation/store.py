@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.evaluation.baselines import prepare
 from dpmmwrap.evaluation.experiments import MEASURES, Outcome, Row, Run, execute
-from dpmmwrap.evaluation.samplers import DEFAULTS
+from dpmmwrap.evaluation.methods import prepare
+from dpmmwrap.evaluation.samplers import CHANGED
 from dpmmwrap.files import InputError, read_arrays, write_csv, write_npz
 
 RESULTS = "results.csv"
@@ -70,7 +70,7 @@ class Store:
         return [
             run
             for run in self.runs
-            if run not in self or (run.method in DEFAULTS and rows[key(run.identity())]["problem"])
+            if run not in self or (run.method in CHANGED and rows[key(run.identity())]["problem"])
         ]
 
     def add(self, run: Run, outcome: Outcome) -> None:

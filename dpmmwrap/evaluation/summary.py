@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.describe.report.sections import ReportTable
-from dpmmwrap.evaluation.baselines import GIVEN_K
 from dpmmwrap.evaluation.experiments import Row
+from dpmmwrap.evaluation.methods import given_k
 
 COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("K", "n_clusters", 1),
@@ -56,9 +56,17 @@ def best_log_posteriors(rows: Sequence[Row], columns: Sequence[str]) -> Best:
     return best
 
 
+NONE = "–"
+
+
+def formatted(value: float, form: str, otherwise: str = NONE) -> str:
+    """A number, or a dash if it is not known."""
+    return otherwise if math.isnan(value) else format(value, form)
+
+
 def mean_and_deviation(numbers: Sequence[float], digits: int) -> str:
     if not numbers:
-        return "–"
+        return NONE
     mean, deviation = float(np.mean(numbers)), float(np.std(numbers))
     return f"{mean:,.{digits}f} ± {deviation:,.{digits}f}"
 
@@ -72,7 +80,7 @@ def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> Repo
         for method in distinct(same, "method"):
             runs = select(same, method=method)
             finished = len(values(runs, "nmi"))
-            given = {"n_clusters": "given", "k_error": "–"} if method in GIVEN_K else {}
+            given = {"n_clusters": "given", "k_error": NONE} if given_k(method) else {}
             cells = [given.get(name) or mean_and_deviation(values(runs, name), digits) for _, name, digits in COLUMNS]
             lines.append([*map(str, group), method, str(finished), *cells])
     return ReportTable([*header, "method", "runs", *(heading for heading, _, _ in COLUMNS)], lines)
@@ -87,17 +95,6 @@ def paper_rows(data: str) -> PaperRow:
     return {method: tuple(cells) for name, method, *cells in csv.reader(text.splitlines()) if name == data}
 
 
-def paper_set(name: str) -> str | None:
-    """The paper's data set that the name of a file suggests, if any."""
-    plain = name.lower().replace("-", "").replace("_", "")
-    # CIFAR-100's 20 superclasses are the paper's CIFAR20; the paper does not use its 100 classes.
-    marks = {
-        "cifar100": None, "fashion": "FMNIST", "fmnist": "FMNIST", "mnist": "MNIST", "cifar10": "CIFAR10",
-        "cifar20": "CIFAR20", "stl10": "STL-10",
-    }  # fmt: skip
-    return next((data for mark, data in marks.items() if mark in plain), None)
-
-
 def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> ReportTable:
     """K-MAE, NMI and ARI here and in the paper, with a line for each method of either."""
     measures = (("K-MAE", "k_error"), ("NMI", "nmi"), ("ARI", "ari"))
@@ -110,10 +107,12 @@ def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> ReportTable:
     for name in (*here, *others):
         runs = select(rows, method=name)
         # Samplers on Julia and DPGMM with either prior are compared with the paper's numbers for the method.
-        printed = paper.get(name.split(" (")[0], ("–",) * 3)
+        printed = paper.get(name.split(" (")[0], (NONE,) * 3)
         line = [name]
         for (_, column), theirs in zip(measures, printed, strict=True):
-            given = column == "k_error" and name in GIVEN_K
-            line += ["–" if given else mean_and_deviation(values(runs, column), 2), theirs]
+            line += [
+                "–" if column == "k_error" and given_k(name) else mean_and_deviation(values(runs, column), 2),
+                theirs,
+            ]
         lines.append(line)
     return ReportTable(header, lines)

@@ -1,11 +1,10 @@
 """Reading data files, writing results (atomically). Nothing here unpickles."""
 
 from dpmmwrap.files.checks import check_classes, check_labels, check_points
-from dpmmwrap.files.labels import read_labels
 from dpmmwrap.files.npy import read_arrays
 from dpmmwrap.files.paths import files_of, source_of
 from dpmmwrap.files.problems import InputError, MissingValues, SparseInstead, WordsInstead
-from dpmmwrap.files.reading import Data, read_as_text, read_data, read_json, read_names
+from dpmmwrap.files.reading import Data, read_as_text, read_data, read_json, read_labels, read_names
 from dpmmwrap.files.selection import Selection, find_columns, has_column
 from dpmmwrap.files.text import Format
 from dpmmwrap.files.writing import (

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.files.bad_fields import dates_in
-from dpmmwrap.files.columns import Column, word_column
+from dpmmwrap.files.columns import Column, dates_in, word_column
 from dpmmwrap.files.problems import InputError, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
 from dpmmwrap.files.tables import Piece, RowInfo, as_classes, check_distinct

@@ -44,13 +44,19 @@ def layout_of(path: Path, sheet: Sheet) -> Layout:
 
 def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
     """Read a sheet. The decimal mark applies to numbers that are kept as text."""
-    openpyxl = openpyxl_for(path)
+    try:
+        import openpyxl
+    except ImportError as error:
+        message = f"{path} is read by openpyxl, which is not installed (pip install 'dpmmwrap[files]')"
+        raise InputError(message) from error
+    asked = format.sheet
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             names = [sheet.title for sheet in book.worksheets]
-            number = sheet_number(names, format.sheet, path)
-            sheet = book.worksheets[number]
+            if asked is not None and not has_column(asked, names):
+                raise InputError(f"{path} should have a sheet {asked!r}, but it has {listed(names)}")
+            sheet = book.worksheets[0 if asked is None else names.index(asked) if asked in names else int(asked) - 1]
             # The extent that the file states may be wrong.
             sheet.reset_dimensions()
             cells = [[text_of(cell, format.decimal) for cell in row] for row in sheet.iter_rows(values_only=True)]
@@ -65,19 +71,10 @@ def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
     rows = [
         (number, [*row[:width], *[""] * (width - len(row))]) for number, row in enumerate(cells, start=1) if any(row)
     ]
-    if len(names) == 1 or format.sheet is not None:
+    if len(names) == 1 or asked is not None:
         return Sheet(rows, str(path))
     note = f"{path} has {len(names)} sheets, and the first, {names[0]!r}, is read; --sheet reads another"
     return Sheet(rows, f"{path} (its first sheet, {names[0]!r}; --sheet reads another)", (note,))
-
-
-def sheet_number(names: Sequence[str], asked: str | None, path: Path) -> int:
-    """The index of a sheet, given by name or by number (from 1)."""
-    if asked is None:
-        return 0
-    if not has_column(asked, names):
-        raise InputError(f"{path} should have a sheet {asked!r}, but it has {listed(names)}")
-    return list(names).index(asked) if asked in names else int(asked) - 1
 
 
 def text_of(cell: Any, decimal: str) -> str:
@@ -89,12 +86,3 @@ def text_of(cell: Any, decimal: str) -> str:
     if isinstance(cell, (datetime.date, datetime.time)):
         return cell.isoformat()
     return str(cell).strip()
-
-
-def openpyxl_for(path: Path) -> Any:
-    try:
-        import openpyxl
-    except ImportError as error:
-        message = f"{path} is read by openpyxl, which is not installed (pip install 'dpmmwrap[files]')"
-        raise InputError(message) from error
-    return openpyxl

@@ -40,18 +40,15 @@ def join_columns(tables: Sequence[Any], names: Sequence[Names | None]) -> Any:
             name: np.concatenate([list(table.values())[index] if by_place else table[name] for table in tables])
             for index, name in enumerate(first)
         }
-    ordered = [in_order(table, names[0], theirs) for table, theirs in zip(tables, names, strict=True)]
+    ordered = [
+        table if names[0] is None or theirs is None else table[:, [theirs.index(name) for name in names[0]]]
+        for table, theirs in zip(tables, names, strict=True)
+    ]
     if all(hasattr(table, "indptr") for table in ordered):
         from scipy.sparse import vstack
 
         return vstack(ordered, format="csr")
     return np.concatenate([table.toarray() if hasattr(table, "indptr") else table for table in ordered])
-
-
-def in_order(table: Any, names: Names | None, theirs: Names | None) -> Any:
-    if names is None or theirs is None or names == theirs:
-        return table
-    return table[:, [theirs.index(name) for name in names]]
 
 
 def join_rows(parts: Sequence[AnyArray | None], files: Sequence[Path]) -> AnyArray | None:

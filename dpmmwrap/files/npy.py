@@ -49,19 +49,11 @@ def check_header(file: IO[bytes], source: str) -> None:
     """Refuse anything but an array of plain values, before loading it."""
     prefix = file.read(6)
     if prefix != b"\x93NUMPY":
-        raise InputError(f"{source} should be a NumPy array, but it {looks_like(prefix)}")
+        looks = {b"": "is empty", b"\x80": "looks like a pickle, which is never loaded"}.get(prefix[:1])
+        looks = "looks like an archive of arrays (.npz)" if prefix.startswith(b"PK") else looks
+        raise InputError(f"{source} should be a NumPy array, but it {looks or 'does not begin like one'}")
     version = tuple(file.read(2))
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     _, _, dtype = read_header(file)
     if dtype.hasobject:
         raise InputError(f"{source} should hold numbers, but it holds {kind_of(dtype)}")
-
-
-def looks_like(prefix: bytes) -> str:
-    if not prefix:
-        return "is empty"
-    if prefix.startswith(b"\x80"):
-        return "looks like a pickle, which is never loaded"
-    if prefix.startswith(b"PK"):
-        return "looks like an archive of arrays (.npz)"
-    return "does not begin like one"

@@ -132,33 +132,24 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
                 f"{source} should have numbers of one kind in its column {name!r}, but they are marked with {signs}"
             )
     marks = [mark for reader in readers.values() for mark in reader.marks.values()]
-    check_doubtful(marks, source, format, separator)
+    # 3,750 may be 3750 or 3.75; if commas also separate fields, it is 3750.
+    grouped = [mark for mark in marks if mark.thousands]
+    doubtful = next((mark for mark in grouped if mark.doubtful), None)
+    settled = format.thousands is not None or separator == "," or not all(mark.doubtful for mark in grouped)
+    if doubtful is not None and not settled:
+        decimal = math.copysign(float(doubtful.text.strip("()").replace(",", ".")), doubtful.value)
+        came = f"{doubtful.text!r} may be {doubtful.value:.15g} or {decimal:.15g}"
+        raise InputError(f"{source} should hold numbers, but {came}; use --thousands , or --decimal ,")
     examples = {(mark.sign, mark.thousands): mark for mark in reversed(marks)}
     shown = ", ".join(f"{quoted(mark.text)} as {mark.value:.15g}" for mark in [*examples.values()][::-1][:3])
     notes = [f"numbers are read without the marks in them: {shown}"] if shown else []
-    return (*notes, *unknown_notes(readers))
-
-
-def unknown_notes(readers: Mapping[str, Reader]) -> list[str]:
-    notes = []
     for mark in sorted(set[str]().union(*(reader.unknown for reader in readers.values()))):
         columns = [name for name, reader in readers.items() if mark in reader.unknown]
         where = f"the column {columns[0]!r}" if len(columns) == 1 else f"{len(columns)} columns of numbers"
         notes.append(f"{mark!r} is read as a missing value, in {where}")
-    return notes
+    return tuple(notes)
 
 
 def quoted(text: str) -> str:
     """The text in quotation marks, with plain blanks."""
     return repr(text.replace("\u202f", " ").replace("\u00a0", " "))
-
-
-def check_doubtful(marks: Iterable[Mark], source: Any, format: Format, separator: str) -> None:
-    """Refuse 3,750 if it may be 3750 or 3.75; if commas also separate fields, it is 3750."""
-    grouped = [mark for mark in marks if mark.thousands]
-    doubtful = next((mark for mark in grouped if mark.doubtful), None)
-    if doubtful is None or format.thousands is not None or separator == "," or not all(m.doubtful for m in grouped):
-        return
-    decimal = math.copysign(float(doubtful.text.strip("()").replace(",", ".")), doubtful.value)
-    came = f"{doubtful.text!r} may be {doubtful.value:.15g} or {decimal:.15g}"
-    raise InputError(f"{source} should hold numbers, but {came}; use --thousands , or --decimal ,")

@@ -29,7 +29,7 @@ from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explain
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
 from dpmmwrap.files.tables import Piece, RowInfo, layout_of, read_table
-from dpmmwrap.files.text import PLAIN, Format
+from dpmmwrap.files.text import PLAIN, Format, open_text
 from dpmmwrap.numerics.arrays import IntArray
 
 AnyArray = np.ndarray[Any, Any]
@@ -133,25 +133,18 @@ def read_data(
     source = source_of(files)
     data = Data(piece.X, names=piece.names, notes=piece.notes, ids=piece.rows.ids)
     check_size(len(data), at_least, source)
-    y = None if piece.rows.labels is None else coded(piece.rows.labels, len(data), wanted.labels, source)
-    classes = () if piece.rows.labels is None else class_names(piece.rows.labels)
-    return replace(data, y=y, counting=counting_columns(data), classes=classes)
-
-
-def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray:
-    """Labels as numbers from 0, -1 where one is missing."""
-    where = f"y in {source}" if column is None else f"the column {column!r} of {source}"
-    codes = check_labels(labels, n, where)
-    # The empty word comes first in order.
-    return codes - np.int32(labels.dtype.kind == "U" and bool((labels == "").any()))
-
-
-def counting_columns(data: Data) -> tuple[str, ...]:
-    if hasattr(data.X, "indptr"):
-        return ()
-    if isinstance(data.X, dict):
-        return tuple(name for name, column in data.X.items() if numbers_rows(name, column))
-    return tuple(name for index, name in enumerate(data.columns) if numbers_rows(name, data.X[:, index]))
+    columns = [] if hasattr(data.X, "indptr") else data.X.values() if isinstance(data.X, dict) else data.X.T
+    pairs = zip(data.columns, columns, strict=False)
+    data = replace(data, counting=tuple(name for name, column in pairs if numbers_rows(name, column)))
+    labels = piece.rows.labels
+    if labels is None:
+        return data
+    y = check_labels(
+        labels, len(data), f"the column {wanted.labels!r} of {source}" if wanted.labels else f"y in {source}"
+    )
+    # The empty word, where a label is missing, comes first in order.
+    y = y - np.int32(labels.dtype.kind == "U" and bool((labels == "").any()))
+    return replace(data, y=y, classes=class_names(labels))
 
 
 def read_piece(path: Path, wanted: ReadingOptions) -> Piece:
@@ -282,10 +275,8 @@ def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
         if suffix in ARRAYS:
             X = array_in(path, suffix, ReadingOptions("numbers", True, (), ALL)).X
             return {name: row_names(X[:, index]) for index, name in enumerate(numbered(X.shape[1]))}
-        words = read_names(path, format) or ()
-        columns: dict[str, AnyArray] = columns_in(
-            path, suffix, ReadingOptions("table", True, words, Selection(format=format))
-        ).X
+        every = ReadingOptions("table", True, read_names(path, format) or (), Selection(format=format))
+        columns: dict[str, AnyArray] = columns_in(path, suffix, every).X
         return columns
 
 
@@ -312,3 +303,28 @@ def read_json(path: PathLike) -> Any:
             return json.loads(Path(path).read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:
             raise InputError(f"{path} should hold JSON, but line {error.lineno} is not") from error
+
+
+LABEL_FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".csv.gz", ".txt.gz")
+
+
+def read_labels(path: PathLike, n: int) -> IntArray:
+    """A label per point, as numbers from 0, from a .npy, a .npz (`y`), or a text with one in each line."""
+    return read_classes(path, n)[0]
+
+
+def read_classes(path: PathLike, n: int) -> tuple[IntArray, tuple[str, ...]]:
+    """The labels as numbers from 0, and their names."""
+    path = Path(path)
+    with explained(path):
+        suffix = known_suffix(path, LABEL_FILES)
+        if suffix == ".npy":
+            y = read_npy(path)
+        elif suffix == ".npz":
+            y = read_arrays(path, required=("y",))["y"]
+        else:
+            with open_text(path) as file:
+                words = [line.strip() for line in file.read().split("\n") if line.strip()]
+            # One additional line is the column's name. As labels may be words, nothing else tells.
+            y = np.array(words[1:] if len(words) == n + 1 else words, dtype=str)
+    return check_labels(y, n, str(path)), class_names(y)

@@ -107,7 +107,7 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
             refuse_gaps(X, gaps)
         except ValueError as error:
             as_table = layout_of(path, delimiters, words=True, format=wanted.format)
-            from dpmmwrap.files.bad_fields import blame_line
+            from dpmmwrap.files.columns import blame_line
 
             blame_line(path, layout, as_table, usecols, gaps, error)
         named = {layout.known[index - layout.start]: reader for index, reader in readers.items()}

@@ -221,7 +221,7 @@ def test_rows_and_columns_without_values(run, summary_of, tmp_path: Path) -> Non
     assert (lines[7]["probability"], lines[7]["outlier"]) == ("", "0")
     done = run("predict", out / "model.npz", path)
     assert done.out.split() == [line["cluster"] for line in lines]
-    assert done.err.startswith("dpmmwrap: note: 3 rows have no value in the columns in use")
+    assert done.err.startswith("dpmmwrap: note: 3 rows have no value in the columns in use, and therefore")
     run("predict", out / "model.npz", path, "--out", tmp_path / "y.csv")
     assert lines_of(tmp_path / "y.csv")[50] == {"row": "51", "cluster": "-1", "probability": "", "outlier": "0"}
     assert summary_of(path, "--pca", 1, "--drop", "d")["empty"] == 3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap import DPMM, NIW
-from dpmmwrap.cli.fit import in_options
+from dpmmwrap.cli.families import as_options
 from dpmmwrap.describe.notes import doubts_about, no_split
 from dpmmwrap.families import prior_named
 from dpmmwrap.families.diagonal.prior import NIG
@@ -47,7 +47,7 @@ def test_a_search_that_still_rises() -> None:
     assert doubts == [
         "the log posterior was still rising after 100 iterations: a longer search (max_iter) may find more"
     ]
-    assert "a longer search (--iterations)" in in_options(doubts[0])
+    assert "a longer search (--iterations)" in as_options(doubts[0])
     # Whoever has pressed Ctrl-C knows that.
     assert doubts_about(mixture_of(TWO), result_of(trace_of(RISING), TWO, interrupted=True)) == []
 
@@ -66,7 +66,7 @@ def test_chains_that_disagree() -> None:
     doubts = doubts_about(mixture_of(TWO), result_of(trace_of(FLAT), TWO, agreement=(0.7, 0.5, 0.3)))
     assert len(doubts) == 1
     assert re.match(r"no other of the 4 chains found this clustering \(adjusted Rand .* 0.50 on average\)", doubts[0])
-    assert "try more chains (--chains), or draws (--draws)" in in_options(doubts[0])
+    assert "try more chains (--chains), or draws (--draws)" in as_options(doubts[0])
     assert doubts_about(mixture_of(TWO), result_of(trace_of(FLAT), TWO, agreement=(0.9, 0.5, 0.3))) == []
 
 
@@ -74,7 +74,7 @@ def test_chains_that_disagree() -> None:
 def test_no_split_was_ever_accepted(family: str, other: str) -> None:
     said = no_split(prior_named(family).other)
     assert f"try covariance_type='{other}', init_clusters='many'" in said
-    assert f"try --covariance {other}, --init-clusters many" in in_options(said)
+    assert f"try --covariance {other}, --init-clusters many" in as_options(said)
 
 
 def test_one_cluster_is_doubted_only_if_nothing_was_ever_split() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation import experiments, samplers
-from dpmmwrap.evaluation.baselines import METHODS, OURS, OWN_PRIOR, RIVALS
 from dpmmwrap.evaluation.battery_report import battery_figure
 from dpmmwrap.evaluation.experiments import TABLE, Comparison, execute, plan_battery
 from dpmmwrap.evaluation.fits import Clock, FitSettings, MethodFit
-from dpmmwrap.evaluation.samplers import FAMILIES
+from dpmmwrap.evaluation.methods import METHODS, OURS, OWN_PRIOR, RIVALS
+from dpmmwrap.evaluation.samplers import VARIANTS
 from dpmmwrap.evaluation.scores import mean_ranks, scores_of
 from dpmmwrap.evaluation.sets import BatterySet, Sets
 from dpmmwrap.evaluation.store import Store, run_all
@@ -39,7 +39,7 @@ def test_one_word_for_several_methods() -> None:
     assert methods_on(TEXT, "families", "starts", "DPMM") == [
         *("DPMM-multinomial", "DPMM-random", "DPMM-kmeans", "DPMM")
     ]
-    assert set(methods_on(DENSE, "ALL")) >= {OURS, *RIVALS, *FAMILIES} - {"DPMM-multinomial"}
+    assert set(methods_on(DENSE, "ALL")) >= {OURS, *RIVALS, *VARIANTS["families"]} - {"DPMM-multinomial"}
     with pytest.raises(InputError, match=r"a method should be one of DPMM, .*, not 'SubC-Random'"):
         methods_on(DENSE, "SubC-Random")
 
@@ -73,7 +73,7 @@ def test_ours_has_the_defaults_of_the_estimator(monkeypatch: pytest.MonkeyPatch)
     own_rules = FitSettings(own_rules=True, scale=True, iterations=7, alpha=3.0)
     for name in (OURS, "DPMM-diag"):
         with pytest.raises(InputError, match="seen enough"):
-            METHODS[name](np.zeros((9, 2)), np.arange(9) % 2, own_rules, 4)
+            METHODS[name].fit(np.zeros((9, 2)), np.arange(9) % 2, own_rules, 4)
     expected = DPMM(backend=Native(n_jobs=1), random_state=4).get_params()
     assert expected["max_iter"] == expected["covariance_type"] == expected["n_chains"] == "auto"
     assert made[0].get_params() == expected

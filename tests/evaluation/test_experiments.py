@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dpmmwrap.evaluation import experiments
-from dpmmwrap.evaluation.baselines import OWN_PRIOR
 from dpmmwrap.evaluation.experiments import (
     QUALITATIVE,
     TABLE,
@@ -17,16 +16,19 @@ from dpmmwrap.evaluation.experiments import (
     Plan,
     Run,
     execute,
+    on_julia,
+    paper_methods,
     plan_mixtures,
+    plan_paper,
     plan_synthetic,
 )
 from dpmmwrap.evaluation.fits import FitSettings
-from dpmmwrap.evaluation.paper import on_julia, paper_methods, plan_paper
+from dpmmwrap.evaluation.methods import OWN_PRIOR
 from dpmmwrap.evaluation.sets import Sets
-from dpmmwrap.evaluation.sizes import PaperSizes
+from dpmmwrap.evaluation.sizes import PaperSizes, paper_set
 from dpmmwrap.evaluation.sources import Synthetic, load
 from dpmmwrap.evaluation.store import Store, locked, run_all
-from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, paper_set
+from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows
 from dpmmwrap.files import InputError
 
 QUICK = Comparison(("SubC-K-means", "K-means"), FitSettings(iterations=10), 2, 5)

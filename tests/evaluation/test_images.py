@@ -30,7 +30,7 @@ def test_idx_files(tmp_path: Path, images: np.ndarray, packed: bool) -> None:
     points.write_bytes(pack(idx(images)))
     truth = np.arange(30) % 10
     labels.write_bytes(pack(idx(truth)))
-    data = read_labelled(Reading((str(points),), str(labels))).data
+    data = read_labelled(Reading((str(points),), str(labels)))[0]
     assert data.X.shape == (30, 20)
     np.testing.assert_allclose(data.X[3], images[3].ravel() / 255, rtol=1e-6)
     np.testing.assert_array_equal(data.y, truth)
@@ -63,7 +63,7 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
 def test_keras_files(tmp_path: Path, images: np.ndarray) -> None:
     path = tmp_path / "mnist.npz"
     np.savez(path, x_train=images[:10], y_train=np.zeros(10), x_test=images[10:], y_test=np.arange(20) % 7)
-    data = read_labelled(Reading((str(path),))).data
+    data = read_labelled(Reading((str(path),)))[0]
     assert data.X.shape == (20, 20)
     assert data.X.max() <= 1
     np.testing.assert_array_equal(data.y, np.arange(20) % 7)
@@ -89,13 +89,13 @@ def test_a_source_knows_its_file(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(40, 30))
     np.savez(path, X=X, y=np.arange(40) % 4)
     reading = Reading((str(path),), components=20)
-    source = open_file(reading, "mine").source
+    source = open_file(reading, "mine")[0]
     assert (source.dim, source.clusters, source.points) == (20, 4, 40)
-    assert open_file(Reading((str(path),)), "mine").source.dim == 30
-    scaled = open_file(reading._replace(scale=True), "mine").source
+    assert open_file(Reading((str(path),)), "mine")[0].dim == 30
+    scaled = open_file(reading._replace(scale=True), "mine")[0]
     assert scaled.fingerprint.startswith(f"{source.fingerprint}-")
     np.savez(path, X=X + 1, y=np.arange(40) % 4)
-    assert open_file(reading, "mine").source.fingerprint != source.fingerprint
+    assert open_file(reading, "mine")[0].fingerprint != source.fingerprint
 
 
 def test_rows_with_gaps_are_left_out(tmp_path: Path) -> None:

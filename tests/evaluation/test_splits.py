@@ -15,9 +15,9 @@ def test_what_comes_true_as_often_as_was_said_is_calibrated(said: np.ndarray) ->
     rng = np.random.default_rng(1)
     truth = (rng.random(said.shape) < said).astype(np.int64)
     assert calibration_error(said, truth) < 0.01
-    bins = reliability(said, truth)
-    np.testing.assert_allclose(bins.shares.sum(), 1.0)
-    np.testing.assert_allclose(bins.probability, bins.frequency, atol=0.05)
+    shares, probability, frequency = reliability(said, truth)
+    np.testing.assert_allclose(shares.sum(), 1.0)
+    np.testing.assert_allclose(probability, frequency, atol=0.05)
 
 
 def test_too_sure_is_not_calibrated(said: np.ndarray) -> None:

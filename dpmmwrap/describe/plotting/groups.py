@@ -29,6 +29,8 @@ def groups_figure(groups: Groups, sizes: IntArray | Sequence[int]) -> Figure:
 
     The dashed line is the suggested cut. Unions on its left are groups, each with a colour.
     """
+    from matplotlib.collections import LineCollection
+
     sizes = np.asarray(sizes)
     if sizes.shape != (groups.n_components,):
         raise ValueError(
@@ -37,8 +39,16 @@ def groups_figure(groups: Groups, sizes: IntArray | Sequence[int]) -> Figure:
     tree = tree_of(groups)
     with new_figure(7.0, 1.3 + 0.13 * max(len(tree.leaves), 6)) as figure:
         axes = figure.add_subplot()
-        _draw_tree(axes, tree)
-        _name_leaves(axes, groups, tree, sizes)
+        colours = [tree.colours.get(union, INK) for union in tree.unions]
+        axes.add_collection(LineCollection(tree.lines, colors=colours, linewidths=1.3, capstyle="projecting"))
+        axes.set_xlim(0.0, 1.04 * (float(tree.heights.max(initial=0.0)) or 1.0))
+        axes.set_ylim(len(tree.leaves) - 0.4, -0.6)
+        axes.spines["left"].set_visible(False)
+        axes.set_yticks(
+            range(len(tree.leaves)), [_leaf_name(groups, leaf, sizes) for leaf in tree.leaves], fontsize=7.5
+        )
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylabel("cluster (points)")
         if groups.n_components > 1:
             _name_heights(axes, groups)
             _draw_cut(axes, groups, tree)
@@ -83,7 +93,15 @@ def tree_of(groups: Groups) -> Tree:
         for height, index in zip(drawn["dcoord"], drawn["icoord"], strict=True)
     ]
     leaves = [int(leaf) for leaf in drawn["leaves"]]
-    return Tree(heights, lines, [int(name) for name in drawn["color_list"]], leaves, _colours(groups, leaves))
+    within, names = [members[0] for members in members_of(groups)], groups.component_groups
+    joined = range(count, 2 * count - groups.suggested)
+    several = {int(names[within[union]]) for union in joined}
+    # In the order of the leaves, so that neighbours differ.
+    in_order = [name for name in dict.fromkeys(int(names[within[leaf]]) for leaf in leaves) if name in several]
+    palette = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(in_order)}
+    # Unions within a leaf are not drawn.
+    colours = {union: palette.get(int(names[within[union]]), INK) for union in joined}
+    return Tree(heights, lines, [int(name) for name in drawn["color_list"]], leaves, colours)
 
 
 def _far(probabilities: Any) -> Any:
@@ -98,42 +116,13 @@ def members_of(groups: Groups) -> list[list[int]]:
     return members
 
 
-def _colours(groups: Groups, leaves: list[int]) -> dict[int, str]:
-    """The colours of the unions on the left of the cut, one per group."""
-    within, names = [members[0] for members in members_of(groups)], groups.component_groups
-    joined = range(groups.n_components, 2 * groups.n_components - groups.suggested)
-    several = {int(names[within[union]]) for union in joined}
-    # In the order of the leaves, so that neighbours differ.
-    in_order = [name for name in dict.fromkeys(int(names[within[leaf]]) for leaf in leaves) if name in several]
-    palette = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(in_order)}
-    # Unions within a leaf are not drawn.
-    return {union: palette.get(int(names[within[union]]), INK) for union in joined}
-
-
-def _draw_tree(axes: Axes, tree: Tree) -> None:
-    from matplotlib.collections import LineCollection
-
-    colours = [tree.colours.get(union, INK) for union in tree.unions]
-    axes.add_collection(LineCollection(tree.lines, colors=colours, linewidths=1.3, capstyle="projecting"))
-    far = float(tree.heights.max(initial=0.0)) or 1.0
-    axes.set_xlim(0.0, 1.04 * far)
-    axes.set_ylim(len(tree.leaves) - 0.4, -0.6)
-    axes.spines["left"].set_visible(False)
-
-
-def _name_leaves(axes: Axes, groups: Groups, tree: Tree, sizes: IntArray) -> None:
-    """The number of each cluster, and its points in brackets."""
-    names, members = [], members_of(groups)
-    for leaf in tree.leaves:
-        inside = members[leaf]
-        of_groups = len(set(groups.component_groups[inside].tolist()))
-        name = f"{min(inside)} and {len(inside) - 1} more" if len(inside) > 1 else str(inside[0])
-        # A leaf may hold several groups if there are too many to draw.
-        name = f"{len(inside)} clusters, {of_groups} groups" if of_groups > 1 else name
-        names.append(f"{name} ({sizes[inside].sum():,})")
-    axes.set_yticks(range(len(names)), names, fontsize=7.5)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylabel("cluster (points)")
+def _leaf_name(groups: Groups, leaf: int, sizes: IntArray) -> str:
+    """The number of a cluster, and its points in brackets. A leaf of a large tree holds several clusters, or groups."""
+    inside = members_of(groups)[leaf]
+    of_groups = len(set(groups.component_groups[inside].tolist()))
+    name = f"{min(inside)} and {len(inside) - 1} more" if len(inside) > 1 else str(inside[0])
+    name = f"{len(inside)} clusters, {of_groups} groups" if of_groups > 1 else name
+    return f"{name} ({sizes[inside].sum():,})"
 
 
 def _name_heights(axes: Axes, groups: Groups) -> None:

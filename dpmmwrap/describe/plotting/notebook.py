@@ -22,7 +22,7 @@ from dpmmwrap.describe.plotting.theme import (
 )
 from dpmmwrap.describe.profiles import COUNT, LEVEL, Profiles
 from dpmmwrap.describe.wording import counted, number, share
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.sampler.trace import COLUMNS
 
 if TYPE_CHECKING:
@@ -114,19 +114,13 @@ def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
     bar.set_label("log2 of frequency / elsewhere" if counts else "SDs from the other rows")
     bar.outline.set_visible(False)
     if apart.size <= WRITTEN and shown <= 15:
-        write_values(axes, profiles, indices, apart / reach)
+        for line, index in enumerate(indices):
+            is_share = profiles.features[index].kind in (COUNT, LEVEL)
+            for k, value in enumerate(profiles.here[:shown, index].tolist()):
+                text = "" if np.isnan(value) else share(value) if is_share else number(value, 3)
+                colour = "white" if abs(apart[line, k]) > 0.65 * reach else INK
+                axes.text(k, line, text, ha="center", va="center", color=colour, fontsize=8)
     axes.set_title(f"What sets {counted(profiles.n_clusters, 'cluster')} apart: means and shares")
-
-
-def write_values(axes: Axes, profiles: Profiles, indices: IntArray, depth: Float64Array) -> None:
-    depths = np.abs(depth)
-    for line, index in enumerate(indices):
-        is_share = profiles.features[index].kind in (COUNT, LEVEL)
-        for k in range(depths.shape[1]):
-            value = float(profiles.here[k, index])
-            text = "" if np.isnan(value) else share(value) if is_share else number(value, 3)
-            colour = "white" if depths[line, k] > 0.65 else INK
-            axes.text(k, line, text, ha="center", va="center", color=colour, fontsize=8)
 
 
 LINE, MAP = 300, 80

@@ -97,15 +97,10 @@ def draw_n_clusters(axes: Axes, draws: Draws, *, own_figure: bool = True) -> Non
     axes.set_ylabel("probability")
     number_ticks(axes.xaxis, whole=True, most=12)
     number_ticks(axes.yaxis)
-    axes.set_title(_likeliest(values))
-
-
-def _likeliest(values: IntArray) -> str:
     numbers, counts = np.unique(values, return_counts=True)
-    best = int(counts.argmax())
-    share = f"{counts[best] / values.size:.0%}"
-    length = f"{counted(len(values), 'chain')} of {counted(values.shape[1], 'draw')}"
-    return f"{counted(int(numbers[best]), 'cluster')} most probable ({share}); {length}"
+    best, chains = int(counts.argmax()), f"{counted(len(values), 'chain')} of {counted(values.shape[1], 'draw')}"
+    likeliest = f"{counted(int(numbers[best]), 'cluster')} most probable ({counts[best] / values.size:.0%})"
+    axes.set_title(f"{likeliest}; {chains}")
 
 
 def _draw_each_chain(axes: Axes, centres: FloatArray, shares: Float64Array, width: int) -> None:
@@ -137,30 +132,26 @@ def chains_figure(draws: Draws) -> Figure:
     with new_figure(7.0, 0.9 + 1.5 * len(panels)) as figure:
         rows = np.atleast_1d(figure.subplots(len(panels), 1, sharex=True))
         for axes, (name, values) in zip(rows, panels, strict=True):
-            _draw_chains(axes, np.asarray(values, dtype=np.float64), name)
+            lines = np.asarray(values, dtype=np.float64)
+            # Equal whole numbers of clusters would cover each other.
+            apart = min(0.08, 0.5 / len(lines)) if name == "clusters" else 0.0
+            for number, line in enumerate(lines):
+                axes.plot(
+                    np.arange(1, len(line) + 1),
+                    line + apart * (number - (len(lines) - 1) / 2),
+                    color=COLOURS[number % len(COLOURS)],
+                    linestyle=LINES[number // len(COLOURS) % len(LINES)],
+                    linewidth=1.0 if len(line) <= 500 else 0.6,
+                    marker="o" if len(line) == 1 else None,
+                    alpha=0.85,
+                    label=f"chain {number + 1}",
+                )
+            line_panel(axes, name)
         _panel_ticks(rows, "draw", (int(draws.n_clusters.min()), int(draws.n_clusters.max())), most=4)
         rows[0].set_title(f"{counted(draws.n_chains, 'chain')} of {counted(draws.n_draws, 'draw')}")
         if 1 < draws.n_chains <= LEGEND:
             _legend_right(rows[0])
     return figure
-
-
-def _draw_chains(axes: Axes, values: Float64Array, name: str) -> None:
-    chains, length = values.shape
-    # Equal whole numbers of clusters would cover each other.
-    apart = min(0.08, 0.5 / chains) if name == "clusters" else 0.0
-    for number, line in enumerate(values):
-        axes.plot(
-            np.arange(1, length + 1),
-            line + apart * (number - (chains - 1) / 2),
-            color=COLOURS[number % len(COLOURS)],
-            linestyle=LINES[number // len(COLOURS) % len(LINES)],
-            linewidth=1.0 if length <= 500 else 0.6,
-            marker="o" if length == 1 else None,
-            alpha=0.85,
-            label=f"chain {number + 1}",
-        )
-    line_panel(axes, name)
 
 
 def _legend_right(axes: Axes) -> None:
@@ -177,11 +168,16 @@ def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str 
     Clusters are in the order of their sizes, outliers (-1) last. Within a cluster, points that are most often together
     are side by side.
     """
+    from matplotlib.patches import Rectangle
+
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     count = len(labels)
     if probabilities.shape != (count, count):
         raise ValueError(f"probabilities should be {count} by {count}, like the labels, not {probabilities.shape}")
-    blocks = _blocks(labels)
+    # The points of each cluster, the largest first, outliers last.
+    numbers, counts = np.unique(labels, return_counts=True)
+    numbers = numbers[np.lexsort((numbers, -counts, numbers < 0))]
+    blocks = [np.flatnonzero(labels == number) for number in numbers]
     order = np.concatenate([_side_by_side(probabilities, members) for members in blocks])
     edges = np.append(0, np.cumsum([len(members) for members in blocks]))
     shown, extent = probabilities[np.ix_(order, order)], (0, count, count, 0)
@@ -190,9 +186,21 @@ def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str 
         figure.set_layout_engine("compressed")
         axes = figure.add_subplot()
         picture = axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", extent=extent)
-        _draw_boundaries(axes, edges)
-        names = ["outliers" if labels[members[0]] < 0 else str(labels[members[0]]) for members in blocks]
-        _name_blocks(axes, edges, names)
+        for begin, end in pairwise(edges.tolist()):
+            axes.add_patch(
+                Rectangle((begin, begin), end - begin, end - begin, fill=False, edgecolor=INK, linewidth=0.5)
+            )
+            if end - begin >= 0.015 * count and end < count:
+                axes.axhline(end, color=FAINT, linewidth=0.3)
+                axes.axvline(end, color=FAINT, linewidth=0.3)
+        names, middles = ["outliers" if number < 0 else str(number) for number in numbers], (edges[:-1] + edges[1:]) / 2
+        # Names stand beside their rows where there is room.
+        shown = np.flatnonzero(np.diff(edges) >= 0.028 * count)
+        axes.set_yticks(middles[shown], [names[index] for index in shown], fontsize=8)
+        axes.set_xticks([])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        axes.set_ylabel("points by cluster")
         bar = figure.colorbar(picture, ax=axes, shrink=0.85, aspect=30)
         bar.set_label("probability of sharing a cluster")
         bar.outline.set_visible(False)
@@ -201,45 +209,14 @@ def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str 
     return figure
 
 
-def _blocks(labels: IntArray) -> list[IntArray]:
-    """The points of each cluster, the largest first, outliers last."""
-    numbers, counts = np.unique(labels, return_counts=True)
-    order = np.lexsort((numbers, -counts, numbers < 0))
-    return [np.flatnonzero(labels == number) for number in numbers[order]]
-
-
 def _side_by_side(probabilities: FloatArray, members: IntArray) -> IntArray:
     """The points of a cluster in the order of a dendrogram. O(n^2)."""
     if len(members) < 3:
         return members
-    from scipy.cluster.hierarchy import leaves_list
-    from scipy.cluster.hierarchy import linkage as tree_of
+    from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
     apart = 1.0 - np.asarray(probabilities[np.ix_(members, members)], dtype=np.float64)
     apart = np.maximum((apart + apart.T) / 2, 0.0)
     np.fill_diagonal(apart, 0.0)
-    return np.asarray(members[leaves_list(tree_of(squareform(apart, checks=False), "average"))])
-
-
-def _draw_boundaries(axes: Axes, edges: IntArray) -> None:
-    """A box around each cluster, and thin lines after large ones."""
-    from matplotlib.patches import Rectangle
-
-    for begin, end in pairwise(edges.tolist()):
-        axes.add_patch(Rectangle((begin, begin), end - begin, end - begin, fill=False, edgecolor=INK, linewidth=0.5))
-        if end - begin >= 0.015 * edges[-1] and end < edges[-1]:
-            axes.axhline(end, color=FAINT, linewidth=0.3)
-            axes.axvline(end, color=FAINT, linewidth=0.3)
-
-
-def _name_blocks(axes: Axes, edges: IntArray, names: list[str]) -> None:
-    """Write the clusters' numbers beside their rows, where there is room."""
-    room = 0.028 * edges[-1]
-    middles = (edges[:-1] + edges[1:]) / 2
-    shown = [index for index in range(len(names)) if edges[index + 1] - edges[index] >= room]
-    axes.set_yticks([middles[index] for index in shown], [names[index] for index in shown], fontsize=8)
-    axes.set_xticks([])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.set_ylabel("points by cluster")
+    return np.asarray(members[leaves_list(linkage(squareform(apart, checks=False), "average"))])

@@ -62,19 +62,13 @@ def certainty_of(model: Any, points: Any) -> Certainty:
         probability = np.concatenate([model.mixture_.predict_proba(points[some]).max(axis=1) for some in pieces])
     least = np.argsort(probability, kind="stable")[:LISTED]
     least = least[probability[least] < SURE]
-    listed = doubtful_rows(model, points, rows[least], probability[least])
-    return Certainty(rows, probability, model.confidence_ is not None, listed)
-
-
-def doubtful_rows(model: Any, points: Any, rows: IntArray, probability: Float64Array) -> list[DoubtfulRow]:
-    if not len(rows):
-        return []
-    probabilities = model.mixture_.predict_proba(points[rows])
-    names = np.arange(probabilities.shape[1])
-    names[model.n_clusters_ :] = -1
-    order = np.argsort(-probabilities, axis=1, kind="stable")[:, :3]
     listed = []
-    for row, sure, each, best in zip(rows, probability, probabilities, order, strict=True):
-        candidates = tuple((int(names[k]), float(each[k])) for k in best if each[k] >= 0.005)
-        listed.append(DoubtfulRow(int(row), int(model.labels_[row]), float(sure), candidates))
-    return listed
+    if len(least):
+        probabilities = model.mixture_.predict_proba(points[rows[least]])
+        names = np.arange(probabilities.shape[1])
+        names[model.n_clusters_ :] = -1
+        order = np.argsort(-probabilities, axis=1, kind="stable")[:, :3]
+        for row, sure, each, best in zip(rows[least], probability[least], probabilities, order, strict=True):
+            candidates = tuple((int(names[k]), float(each[k])) for k in best if each[k] >= 0.005)
+            listed.append(DoubtfulRow(int(row), int(model.labels_[row]), float(sure), candidates))
+    return Certainty(rows, probability, model.confidence_ is not None, listed)

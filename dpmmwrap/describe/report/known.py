@@ -17,17 +17,12 @@ OFTEN = 0.1
 """The smallest difference between shares of missing values that is mentioned."""
 
 
-class Cell(NamedTuple):
-    rows: int
-    share: float
-    """Its share of the rows in its line."""
-
-
 class KnownRow(NamedTuple):
     """The line of a cluster, of outliers (-1), or of all other clusters (None)."""
 
     cluster: int | None
-    cells: list[Cell]
+    cells: list[tuple[int, float]]
+    """Rows, and their share of the line."""
     commonest: str
     """The class of most of its rows."""
     share: float
@@ -53,26 +48,23 @@ def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clust
     used = np.flatnonzero(counts.sum(axis=0))
     columns = used[np.argsort(-counts[:, used].sum(axis=0), kind="stable")]
     lines = np.argsort(-counts[:n_clusters].sum(axis=1), kind="stable")
-    shown, hidden = split(columns, CLASSES)
-    first, rest = split(lines, CLUSTERS)
+    # A single other one is shown, too.
+    (shown, hidden), (first, rest) = (
+        np.split(some, [len(some) if len(some) <= most + 1 else most])
+        for some, most in ((columns, CLASSES), (lines, CLUSTERS))
+    )
     called = [names[k] if k < len(names) else str(k) for k in range(counts.shape[1])]
 
     def line(cluster: int | None, members: Any) -> KnownRow:
         whole, best = max(1, int(members.sum())), int(members.argmax())
         cells = [*members[shown].tolist(), *([int(members[hidden].sum())] if len(hidden) else [])]
-        shares = [Cell(rows, round(rows / whole, 3)) for rows in cells]
+        shares = [(rows, round(rows / whole, 3)) for rows in cells]
         return KnownRow(cluster, shares, called[best], float(members[best] / whole))
 
     shown_rows = [line(int(k), counts[k]) for k in first]
     shown_rows += [line(None, counts[rest].sum(axis=0))] if len(rest) else []
     shown_rows += [line(-1, counts[n_clusters])] if counts[n_clusters].any() else []
     return KnownTable([called[k] for k in shown], shown_rows, len(hidden), len(rest))
-
-
-def split(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:
-    """The first numbers and the others. A single other one is kept among the first."""
-    at = len(numbers) if len(numbers) <= most + 1 else most
-    return numbers[:at], numbers[at:]
 
 
 class Gap(NamedTuple):

@@ -1,4 +1,4 @@
-"""Maps of rows: which rows are drawn, and the projections to the plane."""
+"""Maps of rows: which rows are drawn, the projections to the plane, and the columns in which clusters differ most."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 
 from dpmmwrap.describe.plotting.clusters import filled
 from dpmmwrap.describe.plotting.projections import Projection, is_sparse, principal_components
+from dpmmwrap.describe.profiles import mean_of
+from dpmmwrap.describe.report.subject import Subject
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.model.rows import telling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
@@ -83,12 +86,19 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
             coordinates = filled(np.asarray(coordinates, dtype=np.float64))
         standard = coordinates
     if coordinates.shape[1] == 1:
-        return [strip(coordinates[:, 0], labels, names[0] if gaussian else "the only coordinate")]
+        # At random heights, so that rows do not hide each other.
+        values, heights = coordinates[:, 0], np.random.default_rng(0).random(len(coordinates))
+        across = ranged(names[0] if gaussian else "the only coordinate", values.min(), values.max())
+        up = "random, so that rows do not hide each other"
+        return [placed("As they are", across, up, np.column_stack([values, heights]), labels)]
     if coordinates.shape[1] == 2 and gaussian:
         ends = zip(names[:2], coordinates.min(axis=0), coordinates.max(axis=0), strict=True)
         across, up = (ranged(*end) for end in ends)
         return [placed("As they are", across, up, coordinates, labels)]
-    maps = [principal(standard, kind, labels)]
+    origin, directions, shares = principal_components(standard)
+    across, up = (f"principal component {i + 1} ({shares[i]:.0%} of the variance of {kind})" for i in range(2))
+    flat = Projection(origin, directions, (across, up)).flat(standard)
+    maps = [placed("Principal components", across, up, flat, labels)]
     parting = discriminants(standard, labels)
     if parting is not None:
         maps.append(placed("Discriminants", *parting[1], parting[0], labels))
@@ -97,13 +107,6 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
         across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes mean little)", "UMAP 2"
         maps.append(placed("UMAP", across, up, neighbours, labels))
     return maps
-
-
-def principal(standard: Any, kind: str, labels: IntArray) -> Map:
-    origin, directions, shares = principal_components(standard)
-    across, up = (f"principal component {i + 1} ({shares[i]:.0%} of the variance of {kind})" for i in range(2))
-    flat = Projection(origin, directions, (across, up)).flat(standard)
-    return placed("Principal components", across, up, flat, labels)
 
 
 def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[str, str]] | None:
@@ -156,14 +159,6 @@ def umap_of(standard: Any) -> Float64Array | None:
         return np.asarray(layout.fit_transform(points), dtype=np.float64)
 
 
-def strip(values: Float64Array, labels: IntArray, name: str) -> Map:
-    """One feature, at random heights so that rows do not hide each other."""
-    heights = np.random.default_rng(0).random(len(values))
-    across = ranged(name, values.min(), values.max())
-    up = "random, so that rows do not hide each other"
-    return placed("As they are", across, up, np.column_stack([values, heights]), labels)
-
-
 def ranged(name: str, low: float, high: float) -> str:
     return f"{name}, from {low:.4g} to {high:.4g}".replace(" -", " −")
 
@@ -183,3 +178,73 @@ def placed(name: str, across: str, up: str, flat: Float64Array, labels: IntArray
         # The number of a small cluster would hide its rows.
         centres.append((int(k), int(x), int(y) if len(members) > FEW else max(int(y) - ABOVE, MARGIN)))
     return Map(name, across, up, positions, centres)
+
+
+MOST = 8
+"""The largest number of columns; each adds some 16 kB to the page."""
+STEPS = 1000
+"""The steps into which the range of a column is divided."""
+
+
+class DataColumn(NamedTuple):
+    """A column of the drawn rows."""
+
+    name: str
+    title: str
+    """Its name and its range, in the units of the data."""
+    positions: list[int | None]
+    """Each row's position between the smallest and the largest value, from 0 to `STEPS`; None if it is missing."""
+
+
+def data_columns(subject: Subject, rows: IntArray) -> list[DataColumn]:
+    """The columns in which clusters differ most, in this order; none for counts or for two features."""
+    mixture, points = subject.model.mixture_, subject.points
+    table = isinstance(points, TablePoints)
+    if not table and not (mixture.is_gaussian and points.shape[1] > 2):
+        return []
+    X = np.asarray((points.numeric if table else points)[rows], dtype=np.float64)
+    names = [mixture.columns.names[index] for index in mixture.columns.numeric] if table else subject.names
+    kept = np.arange(X.shape[1]) if mixture.restored is None else np.asarray(mixture.restored.kept)
+    known = ~np.isnan(X[:, kept]).all(axis=0)
+    kept = kept[known]
+    if len(kept) < 2:
+        return []
+    order = np.argsort(-between(X[:, kept], subject.labels[rows]), kind="stable")[:MOST]
+    columns = []
+    for index in kept[order].tolist():
+        values = X[:, index]
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        scaled = np.rint((values - low) / ((high - low) or 1.0) * STEPS)
+        positions = [None if np.isnan(value) else int(value) for value in scaled.tolist()]
+        name, (low, high), logged = in_units(subject.preparation, str(names[index]), index, (low, high))
+        title = ranged(name, low, high) + (", its logarithm" if logged else "")
+        columns.append(DataColumn(name, title, positions))
+    return columns
+
+
+def between(X: Float64Array, labels: IntArray) -> Float64Array:
+    """The share of each column's variance that lies between clusters."""
+    X, labels = X[labels >= 0], labels[labels >= 0]
+    held = ~np.isnan(X)
+    counts, sums = (np.zeros((labels.max(initial=-1) + 1, X.shape[1])) for _ in range(2))
+    centred = np.where(held, X - mean_of(X), 0.0)
+    np.add.at(counts, labels, held)
+    np.add.at(sums, labels, centred)
+    whole = (centred**2).sum(axis=0)
+    return np.asarray((sums**2 / np.maximum(counts, 1)).sum(axis=0) / np.where(whole > 0, whole, 1.0))
+
+
+def in_units(
+    preparation: Any, name: str, index: int, ends: tuple[float, float]
+) -> tuple[str, tuple[float, float], bool]:
+    """A column's name and range before its preparation, and whether its logarithm was taken."""
+    if preparation is None or preparation.components is not None:
+        return name, ends, False
+    if preparation.names is not None:
+        pairs = enumerate(zip(preparation.names, preparation.names_out, strict=True))
+        column = next((number for number, pair in pairs if name in pair), None)
+        if column is None:
+            return name, ends, False
+        name, index = preparation.names[column], column
+    logged = preparation.logs is not None and index in preparation.logs
+    return name, (float(preparation.undone(index, ends[0])), float(preparation.undone(index, ends[1]))), logged

@@ -20,7 +20,7 @@
   function words(i) {
     const cluster = data.clusters[i] < 0 ? "outlier" : `cluster ${data.clusters[i]}`;
     const sure = data.sure[i] === null ? "" : `, probability ${data.sure[i].toFixed(2)}`;
-    return `${data.kind} ${data.ids[i]}: ${cluster}${sure}`;
+    return `row ${data.ids[i]}: ${cluster}${sure}`;
   }
 
   function choose(i) {

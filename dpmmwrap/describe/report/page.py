@@ -8,27 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.facts import groups_text
 from dpmmwrap.describe.plotting.clusters import NUMBERED, spread_colours
 from dpmmwrap.describe.plotting.theme import COLOURS, shade
-from dpmmwrap.describe.profiles import Profiles, Trait, in_units, profiles_for
+from dpmmwrap.describe.profiles import Profiles, in_units, profiles_for
 from dpmmwrap.describe.report import maps, words
-from dpmmwrap.describe.report.certainty import SURE, Certainty, certainty_of
-from dpmmwrap.describe.report.charts import Chart, chart_of
-from dpmmwrap.describe.report.data_columns import STEPS, DataColumn, data_columns
+from dpmmwrap.describe.report.certainty import SURE, certainty_of
+from dpmmwrap.describe.report.charts import chart_of, tree_chart
 from dpmmwrap.describe.report.engine import rendered, write_page
-from dpmmwrap.describe.report.known import KnownTable, MissingShares, known_table, missing_shares
+from dpmmwrap.describe.report.known import KnownTable, known_table, missing_shares
 from dpmmwrap.describe.report.subject import Subject
-from dpmmwrap.describe.report.tree import tree_chart
-from dpmmwrap.describe.wording import counted, share
 from dpmmwrap.files.selection import listed
 from dpmmwrap.numerics.arrays import IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import thread_pools
 
 PROFILED = 100
 """The largest number of clusters with a profile."""
-OPEN = 8
-"""The profiles that are not folded."""
 FEATURES = 6
 """The features in a profile."""
 SIZED = 30
@@ -51,44 +45,45 @@ def write_report(path: str | Path, subject: Subject) -> None:
 
 
 def render(subject: Subject) -> str:
+    facts, mixture = subject.facts, subject.model.mixture_
     sure = certainty_of(subject.model, subject.points)
     wanted = np.array([one.row for one in sure.doubtful], dtype=np.int64)
     rows = maps.drawn_rows(subject.labels, wanted, subject.points.shape[1])
     rows = rows[~subject.absent[rows]]
     views = maps.maps_of(subject.model, subject.points, rows, subject.names)
-    columns = data_columns(subject, rows)
+    columns = maps.data_columns(subject, rows)
     palette, drawn = colours(subject, views[0]), subject.labels[rows].tolist()
-    profiles = profiled(subject, subject.labels, subject.n_clusters)
-    facts, mixture = subject.facts, subject.model.mixture_
-    gaps = missing_shares(subject.points, subject.labels, subject.n_clusters, subject.names, mixture.columns)
-    every = clusters(subject, sure, profiles, gaps, palette)
+    order = largest_first(np.arange(subject.n_clusters), subject.sizes)
     # More numbers would hide the map.
-    largest = set(np.argsort(-subject.sizes, kind="stable")[:NUMBERED].tolist())
-    views = [view._replace(centres=[one for one in view.centres if one[0] in largest]) for view in views]
+    views = [view._replace(centres=[one for one in view.centres if one[0] in order[:NUMBERED]]) for view in views]
+    profiles = profiled(subject, subject.labels, subject.n_clusters)
+    labels = subject.labels[sure.rows]
+    traces = subject.model.traces_
+    charts = (
+        chart_of("Clusters", [trace["n_clusters"] for trace in traces], whole=True),
+        chart_of("Log posterior", [trace["log_posterior"] for trace in traces]),
+    )
     return rendered(
         "page.html",
         subject=subject,
         facts=facts,
-        title=f"{counted(subject.n_clusters, 'cluster')} in {counted(subject.n_rows, 'row')}",
-        found=words.summary(subject, sure),
-        clusters=every,
+        words=words,
+        # Clusters, the largest first, and what is known of each by its number.
+        order=order,
         colours=palette,
-        sized=SIZED if len(every) > SIZED + 1 else len(every),
-        rest_share=share(sum(one["size"] for one in every[SIZED:]) / subject.n_rows),
-        missing=gaps is not None,
+        certainty=[sure.probability[labels == k].mean() if (labels == k).any() else None for k in order],
+        cluster_groups=None if subject.groups is None else subject.groups.component_groups.tolist(),
+        gaps=missing_shares(subject.points, subject.labels, subject.n_clusters, subject.names, mixture.columns),
+        traits={} if profiles is None else {k: profiles.traits(k, FEATURES) for k in order[:PROFILED]},
+        sized=SIZED if len(order) > SIZED + 1 else len(order),
         groups=groups(subject, palette),
-        groups_words=groups_text(facts) if subject.n_clusters > 1 else "",
         tree=tree_chart(subject.groups, palette) if subject.groups and subject.component_groups is not None else None,
         known=known(subject),
-        n_numbered=len(views[0].centres),
-        open_profiles=OPEN,
-        looked_at=None if profiles is None or profiles.looked_at == subject.n_rows else f"{profiles.looked_at:,}",
+        looked_at=subject.n_rows if profiles is None else profiles.looked_at,
         counts=mixture.posterior.profile == "counts",
-        categories=mixture.columns is not None,
+        sure=sure,
         listed_below=SURE,
-        n_rows=f"{subject.n_rows:,}",
         n_drawn=f"{len(rows):,}",
-        all_drawn=len(rows) == subject.n_rows,
         of_each=maps.of_each(subject.labels, subject.points.shape[1]),
         views=views,
         columns=columns,
@@ -96,17 +91,27 @@ def render(subject: Subject) -> str:
         # The position of each drawn row on the first map, and its colour; the last colour is for -1.
         points=[(x, y, [*palette, OUTLIERS][k]) for (x, y), k in zip(views[0].positions.tolist(), drawn, strict=True)],
         radius=max(3.0, min(8.0, 260 / len(rows) ** 0.5)),
-        data=as_json(drawing_data(subject, rows, views, sure, columns)),
-        sure=sure,
-        sure_bars=certainty_bars(sure),
-        looked_at_rows=f"{len(sure.rows):,}",
-        all_looked_at=len(sure.rows) == subject.n_rows,
-        doubtful=doubtful(subject, sure),
+        data=as_json(
+            {
+                "ids": [subject.id_of(row) for row in rows.tolist()],
+                "clusters": drawn,
+                "sure": [None if np.isnan(value) else round(float(value), 3) for value in sure.of_rows(rows)],
+                "views": [
+                    {
+                        "positions": view.positions.ravel().tolist(),
+                        "centres": view.centres,
+                        "across": view.across,
+                        "up": view.up,
+                    }
+                    for view in views
+                ],
+                "columns": [{"title": column.title, "positions": column.positions} for column in columns],
+                "drawing": [maps.WIDTH, maps.HEIGHT, maps.MARGIN, maps.STEPS],
+            }
+        ),
         posterior=posterior_bars(subject),
         answers=distinct_answers(subject),
-        charts=trace_charts(subject),
-        settings=words.settings(subject),
-        python=words.in_python(subject.model),
+        charts=[chart for chart in charts if chart is not None],
     )
 
 
@@ -151,13 +156,12 @@ def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
     sizes = np.bincount(members_of, weights=subject.sizes).astype(np.int64)
     profiles = profiled(subject, np.where(subject.labels < 0, -1, members_of[subject.labels]), len(sizes))
     lines = []
-    for group in np.argsort(-sizes, kind="stable")[:GROUPED].tolist():
+    for group in largest_first(np.arange(len(sizes)), sizes)[:GROUPED]:
         inside = np.flatnonzero(members_of == group)
         members = largest_first(inside, subject.sizes[inside])
         line = {
             "number": group,
             "size": int(sizes[group]),
-            "share": share(sizes[group] / subject.n_rows),
             "colour": palette[members[0]],
             "members": listed([str(k) for k in members], 12),
             "short": "" if profiles is None else words.in_short(profiles.traits(group, FEATURES)),
@@ -176,101 +180,14 @@ def known(subject: Subject) -> KnownTable | None:
     return known_table(subject.labels, truth, subject.classes, subject.n_clusters)
 
 
-def clusters(
-    subject: Subject, sure: Certainty, profiles: Profiles | None, gaps: MissingShares | None, palette: list[str]
-) -> list[dict[str, Any]]:
-    """Each cluster's line in the table of sizes, and its profile; the largest first."""
-    labels = subject.labels[sure.rows]
-    groups = None if subject.groups is None else subject.groups.component_groups
-    lines = []
-    for index, number in enumerate(np.argsort(-subject.sizes, kind="stable").tolist()):
-        members = sure.probability[labels == number]
-        traits = [] if profiles is None or index >= PROFILED else profiles.traits(number, FEATURES)
-        line = {
-            "number": number,
-            "size": int(subject.sizes[number]),
-            "share": share(subject.sizes[number] / subject.n_rows),
-            # The length of its bar.
-            "part": round(float(subject.sizes[number] / subject.sizes.max()), 3),
-            "colour": palette[number],
-            "certainty": f"{members.mean():.2f}" if len(members) else "–",
-            "group": None if groups is None else int(groups[number]),
-            "missing": "" if gaps is None else share(float(gaps.shares[number])),
-            "gap": "" if gaps is None else words.gap(gaps.gaps.get(number)),
-            "short": words.in_short(traits),
-            "traits": trait_rows(traits),
-        }
-        lines.append(line)
-    return lines
-
-
-def trait_rows(traits: list[Trait]) -> list[dict[str, Any]]:
-    largest = max((abs(trait.apart) for trait in traits), default=0.0) or 1.0
-    return [
-        {
-            "name": str(trait.feature),
-            "here": words.here(trait),
-            "elsewhere": words.elsewhere(trait),
-            "difference": words.difference(trait),
-            "width": round(50 * abs(trait.apart) / largest, 1),
-            "more": trait.apart > 0,
-        }
-        for trait in traits
-    ]
-
-
-def drawing_data(
-    subject: Subject, rows: IntArray, views: list[maps.Map], sure: Certainty, columns: list[DataColumn]
-) -> dict[str, Any]:
-    """The drawn rows, for the script."""
-    return {
-        "kind": subject.id_name,
-        "ids": [subject.id_of(row) for row in rows.tolist()],
-        "clusters": subject.labels[rows].tolist(),
-        "sure": [None if np.isnan(value) else round(float(value), 3) for value in sure.of_rows(rows)],
-        "views": [
-            {
-                "positions": view.positions.ravel().tolist(),
-                "centres": view.centres,
-                "across": view.across,
-                "up": view.up,
-            }
-            for view in views
-        ],
-        "columns": [{"title": column.title, "positions": column.positions} for column in columns],
-        "drawing": [maps.WIDTH, maps.HEIGHT, maps.MARGIN, STEPS],
-    }
-
-
 def as_json(value: Any) -> str:
     """JSON that cannot end the HTML element around it."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-Bar = tuple[str, float, str]
-"""A name, a length from 0 to 1, and the words beside it."""
-
-
-def certainty_bars(sure: Certainty) -> list[Bar]:
-    whole = max(1, len(sure.rows))
-    return [(name, count / whole, f"{count:,} ({share(count / whole)})") for name, count in sure.classes()]
-
-
-def doubtful(subject: Subject, certainty: Certainty) -> list[dict[str, Any]]:
-    return [
-        {
-            "row": subject.id_of(one.row),
-            "cluster": "outlier" if one.cluster < 0 else one.cluster,
-            "probability": f"{one.probability:.2f}",
-            "candidates": ", ".join(f"{'outlier' if k < 0 else k} ({sure:.2f})" for k, sure in one.candidates),
-        }
-        for one in certainty.doubtful
-    ]
-
-
-def posterior_bars(subject: Subject) -> list[Bar]:
-    """The probability of each number of clusters; neighbours share a bar if there are many."""
+def posterior_bars(subject: Subject) -> list[tuple[str, float]]:
+    """Numbers of clusters and their probabilities; neighbours share a bar if there are many."""
     draws = subject.model.draws_
     if draws is None:
         return []
@@ -281,7 +198,7 @@ def posterior_bars(subject: Subject) -> list[Bar]:
     for begin in range(low, high + 1, width):
         chance = float(((values >= begin) & (values < begin + width)).mean())
         name = str(begin) if width == 1 else f"{begin} to {begin + width - 1}"
-        bars.append((name, chance, share(chance)))
+        bars.append((name, chance))
     return bars
 
 
@@ -305,12 +222,5 @@ def distinct_answers(subject: Subject) -> list[dict[str, Any]]:
         difference = difference_between(
             subject.model, subject.points[rows], *labellings, subject.names, subject.preparation
         )
-        told.append({"clusters": mode.n_clusters, "share": share(mode.share), "splits": difference.splits})
+        told.append({"clusters": mode.n_clusters, "share": mode.share, "splits": difference.splits})
     return told
-
-
-def trace_charts(subject: Subject) -> list[Chart]:
-    traces = subject.model.traces_
-    wanted = [("Clusters", "n_clusters", True), ("Log posterior", "log_posterior", False)]
-    charts = [chart_of(name, [trace[column] for trace in traces], whole=whole) for name, column, whole in wanted]
-    return [chart for chart in charts if chart is not None]

@@ -28,7 +28,6 @@ class Subject:
     given_names: Sequence[str] | None = None
     ids: Any = None
     """The names of the rows; None for their numbers from 1."""
-    id_name: str = "row"
     numbered: bool | None = None
     """Whether ids are the rows' numbers; None to decide by whether there are ids."""
     command: str = ""

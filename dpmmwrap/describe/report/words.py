@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,7 @@ def summary(subject: Subject, sure: Certainty) -> list[str]:
     known = subject.facts
     sentences = [f"{clusters_in(subject)}, described by {width_of(subject)}."]
     if subject.n_clusters > 1:
-        sentences.append(sizes(subject))
-        if subject.n_clusters > MANY:
-            sentences.append(many_sizes(subject))
+        sentences += sizes(subject)
     if known["n_clusters_interval"] is not None:
         fewest, most = known["n_clusters_interval"]
         between = f"{fewest} to {counted(most, 'cluster')}" if most > fewest else counted(most, "cluster")
@@ -66,31 +65,24 @@ def width_of(subject: Subject) -> str:
     return counted(len(subject.names), "feature")
 
 
-def sizes(subject: Subject) -> str:
+def sizes(subject: Subject) -> Iterator[str]:
+    """How the rows are distributed."""
     largest, smallest = int(subject.sizes.max()), int(subject.sizes.min())
     if largest == smallest:
-        return f"Each holds {counted(largest, 'row')}."
-    return (
-        f"The largest holds {counted(largest, 'row')} ({share(largest / subject.n_rows)}), "
-        f"the smallest {counted(smallest, 'row')}."
-    )
+        yield f"Each holds {counted(largest, 'row')}."
+    else:
+        few = counted(smallest, "row")
+        yield f"The largest holds {counted(largest, 'row')} ({share(largest / subject.n_rows)}), the smallest {few}."
+    if subject.n_clusters > MANY:
+        ordered = np.sort(subject.sizes)[::-1]
+        half = int(np.searchsorted(np.cumsum(ordered), ordered.sum() / 2)) + 1
+        small = int((ordered < SMALL).sum())
+        rest = f"; {small:,} {'has' if small == 1 else 'have'} fewer than {SMALL} rows" if small else ""
+        yield f"Half of the rows are in the {counted(half, 'largest cluster')}{rest}."
 
 
-def many_sizes(subject: Subject) -> str:
-    """How the rows are distributed, if there are many clusters."""
-    sizes = np.sort(subject.sizes)[::-1]
-    half = int(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)) + 1
-    small = int((sizes < SMALL).sum())
-    sentence = f"Half of the rows are in the {counted(half, 'largest cluster')}"
-    if not small:
-        return f"{sentence}."
-    return f"{sentence}; {small:,} {'has' if small == 1 else 'have'} fewer than {SMALL} rows."
-
-
-def gap(missing: Gap | None) -> str:
+def gap(missing: Gap) -> str:
     """A sentence about a column that is often missing."""
-    if missing is None:
-        return ""
     here, elsewhere = share(missing.here), share(missing.elsewhere)
     return f"Often missing: {missing.column} (in {here} of the rows, elsewhere in {elsewhere})."
 
@@ -109,10 +101,6 @@ def here(trait: Trait) -> str:
     return f"{text} ± {number(trait.spread, 2)}" if trait.spread > 0 else text
 
 
-def elsewhere(trait: Trait) -> str:
-    return value_of(trait, trait.elsewhere)
-
-
 def value_of(trait: Trait, value: float) -> str:
     is_share = trait.feature.kind in (LEVEL, COUNT) and math.isfinite(value)
     return share(value) if is_share else number(value)
@@ -129,17 +117,22 @@ def difference(trait: Trait) -> str:
 
 def in_short(traits: list[Trait]) -> str:
     """What sets a cluster apart, in a sentence."""
-    phrases = [trait_in_short(trait) for trait in traits[:3] if abs(trait.apart) >= SLIGHT]
+    phrases = []
+    for trait in traits[:3]:
+        if abs(trait.apart) < SLIGHT:
+            continue
+        kind = trait.feature.kind
+        much, little = {COUNT: ("much", "little"), LEVEL: ("often", "seldom")}.get(kind, ("high", "low"))
+        here = f"{value_of(trait, trait.here)}{' of its counts' if kind == COUNT else ''}"
+        values = f"({here}, elsewhere {value_of(trait, trait.elsewhere)})"
+        phrases.append(f"{much if trait.apart > 0 else little} {trait.feature} {values}")
     if not phrases:
         return "No single feature has an unusual mean: the cluster differs in how features vary, or vary together."
     text = "; ".join(phrases)
     return text[0].upper() + text[1:] + "."
 
 
-def trait_in_short(trait: Trait) -> str:
-    words = {COUNT: ("much", "little"), LEVEL: ("often", "seldom")}.get(trait.feature.kind, ("high", "low"))
-    beside = f"{value_of(trait, trait.here)}{' of its counts' if trait.feature.kind == COUNT else ''}"
-    return f"{words[trait.apart <= 0]} {trait.feature} ({beside}, elsewhere {elsewhere(trait)})"
+SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose", "max_iter", "n_draws"}
 
 
 def settings(subject: Subject) -> list[tuple[str, str]]:
@@ -161,15 +154,8 @@ def settings(subject: Subject) -> list[tuple[str, str]]:
         ("time", "" if subject.seconds is None else f"{subject.seconds:,.1f} s"),
         ("version", f"dpmmwrap {__version__}"),
     ]
-    return [(name, words) for name, words in table if words] + other_settings(model)
-
-
-SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose", "max_iter", "n_draws"}
-
-
-def other_settings(model: Any) -> list[tuple[str, str]]:
-    """Settings that are not the defaults and are not shown elsewhere."""
-    table = []
+    table = [(name, words) for name, words in table if words]
+    # Others that are not the defaults.
     for name, value in given_settings(model).items():
         if name not in SHOWN_ANYWAY and not (name == "backend" and isinstance(value, str)):
             plain = isinstance(value, (str, int, float, bool)) or value is None

@@ -12,7 +12,7 @@ from dpmmwrap.describe import wording
 from dpmmwrap.describe.profiles import Feature, Trait
 from dpmmwrap.describe.report import Subject, certainty, known, maps, words
 from dpmmwrap.describe.report.charts import chart_of, ticks
-from dpmmwrap.describe.report.data_columns import STEPS, data_columns
+from dpmmwrap.describe.report.maps import STEPS, data_columns
 from dpmmwrap.model.preparation import Preparation
 
 
@@ -220,8 +220,8 @@ def test_large_tables_of_known_labels_are_taken_together() -> None:
     found = known.known_table(labels, truth, [f"c{k}" for k in range(20)], 60)
     assert (len(found.classes), found.other_classes, found.other_clusters) == (12, 8, 20)
     assert [line.cluster for line in found.lines][-3:] == [39, None, -1]
-    assert sum(cell.rows for line in found.lines for cell in line.cells) == 180
-    assert found.lines[0].cells[0] == known.Cell(1, 0.333) and found.lines[0].commonest == "c0"
+    assert sum(rows for line in found.lines for rows, _ in line.cells) == 180
+    assert found.lines[0].cells[0] == (1, 0.333) and found.lines[0].commonest == "c0"
 
 
 def test_gaps_of_clusters() -> None:

@@ -1,6 +1,7 @@
 """The methods: each finds what is easy to find, tells the same things about it, and says when it cannot run."""
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +9,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import Dataset, generate, generate_counts
-from dpmmwrap.evaluation import baselines
-from dpmmwrap.evaluation.baselines import METHODS, OUR_PRIOR, OWN_PRIOR, find_methods, missing, run_method
+from dpmmwrap.evaluation import methods
 from dpmmwrap.evaluation.fits import Clock, FitSettings, log_posterior
-from dpmmwrap.evaluation.movb import in_prior_units, old_names
+from dpmmwrap.evaluation.methods import METHODS, OUR_PRIOR, OWN_PRIOR, find_methods, missing, run_method
+from dpmmwrap.evaluation.rivals import in_prior_units, old_names
 from dpmmwrap.evaluation.samplers import make_sampler
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.learned.defaults import DataScale
@@ -107,10 +108,10 @@ def test_names_are_found_whatever_their_case() -> None:
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "weights_file", lambda: None)
+    monkeypatch.setattr("dpmmwrap.splitnet.weights_io.shipped_path", lambda: Path("none.safetensors"))
     assert "no SplitNet weights" in str(missing("SubC-SplitNet", QUICK))
     assert missing("SubC-SplitNet", FitSettings(weights="mine.safetensors")) is None
-    monkeypatch.setattr(baselines.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(methods.importlib.util, "find_spec", lambda name: None)
     assert "bnpy is not installed" in str(missing("moVB", QUICK))
     assert missing("K-means", QUICK) is None
 
