@@ -33,8 +33,7 @@ def settle(ctx: click.Context, options: dict[str, Any]) -> None:
         if options[name] is not None:
             options["family"] = wanted.name
     options["family"] = options["family"] or FAMILIES[0]
-    checks = (problems, problems_of_draws, problems_of_backend)
-    for problem in chain.from_iterable(check(options) for check in checks):
+    for problem in chain(problems(options), problems_of_backend(options)):
         raise click.UsageError(problem, ctx)
 
 
@@ -112,19 +111,15 @@ def problems_of_model(options: dict[str, Any], family: Family) -> Iterator[str]:
         yield f"--sensitivity is about the default prior of numeric columns: leave out {other}."
 
 
-def problems_of_draws(options: dict[str, Any]) -> Iterator[str]:
-    """Draws and chains on Julia, and options that need draws."""
-    for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
-        if asked and uses_julia(options):
-            yield f"{name} {WITHOUT_JULIA}"
-    for name in ("thin", "loss"):
-        if options[name] is not None and not options["draws"]:
-            yield f"--{name} needs --draws N."
-
-
 def problems_of_backend(options: dict[str, Any]) -> Iterator[str]:
-    """Settings that the backend does not have."""
+    """Settings that the backend does not have, and options that need draws."""
     name = backend_name(options)
+    for option, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
+        if asked and uses_julia(options):
+            yield f"{option} {WITHOUT_JULIA}"
+    for option in ("thin", "loss"):
+        if options[option] is not None and not options["draws"]:
+            yield f"--{option} needs --draws N."
     if name != "julia" and any(options[option] for option in JULIA_OPTIONS):
         yield "--workers and --machines need the Julia backend: --backend julia."
     if name == "julia" and options["checkpoint"] is not None:

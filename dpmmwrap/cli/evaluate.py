@@ -92,16 +92,15 @@ def battery(ctx: click.Context, /, **options: Any) -> int:
     digits, iris and wine.
     """
     from dpmmwrap.evaluation.experiments import plan_battery
-    from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.sets import find_sets, read_published
 
-    folders, settings = options["folders"], FitSettings(upper_bound=options["upper_bound"])
-    choice = comparison(options, settings, options["seeds"])
+    folders = options["folders"]
+    choice = comparison(options, options["seeds"], upper_bound=options["upper_bound"])
     plan = plan_battery(choice, find_sets(folders, options["sets"] or (), options["max_points"]))
     published = read_published(folders)
 
     def write(store: Any) -> None:
-        from dpmmwrap.describe.report.sections import text_table
+        from dpmmwrap.describe.report.engine import text_table
         from dpmmwrap.evaluation.battery_report import report_battery
 
         sets, means = report_battery(options["out"], store, plan, typed(ctx), options["groups"], published)
@@ -164,14 +163,13 @@ def paper(ctx: click.Context, /, **options: Any) -> int:
     beside what the paper prints.
     """
     from dpmmwrap.evaluation.experiments import find_paper_sets, plan_paper
-    from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.report import report_paper
 
     given = {name: options[name] for name in SIZES if options[name] is not None}
     sizes = replace(SMALL if options["small"] else PaperSizes(), **given)
-    settings = FitSettings(iterations=sizes.iterations, ratio=options["ratio"])
+    choice = comparison(options, 1, iterations=sizes.iterations, ratio=options["ratio"])
     sets = find_paper_sets(options["data"], sizes.max_points)
-    plan = plan_paper(comparison(options, settings, 1), sizes, sets, options["backend"])
+    plan = plan_paper(choice, sizes, sets, options["backend"])
     return carry_out(ctx, plan, lambda store: report_paper(options["out"], store, plan, typed(ctx)))
 
 
@@ -207,7 +205,7 @@ def splits(
 
     The measures are ARI, the share of splits with a positive log Hastings ratio, and milliseconds per split.
     """
-    from dpmmwrap.describe.report.sections import markdown_table
+    from dpmmwrap.describe.report.engine import markdown_table
     from dpmmwrap.evaluation.splits import compare_splits, levels_table, write_splits
     from dpmmwrap.files import prepare_folder
 

@@ -35,15 +35,11 @@ from dpmmwrap.evaluation.sizes import PAPER_SETS
 
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Comparison, Outcome, Plan, Run
-    from dpmmwrap.evaluation.fits import FitSettings
     from dpmmwrap.evaluation.sources import FromFile
     from dpmmwrap.evaluation.store import Store
     from dpmmwrap.files import Data
 
 RATIOS = ("auto", "jain-neal", "reference")
-ROOM = 50_000_000
-"""The bytes that a folder may need."""
-
 METHODS_HELP = """
 \b
 Methods: SubC-Random, SubC-K-means, SubC-SplitNet (each also followed by " (Julia)"), moVB, EM-GMM,
@@ -107,17 +103,6 @@ common = with_options(
     run_options,
 )
 """Options of all experiments except the battery."""
-mixtures = with_options(
-    option("--points", 20_000, "Points in each data set.", type=POSITIVE),
-    option("--datasets", 10, "Data sets of each kind.", type=POSITIVE),
-    option("--runs", 1, "Runs of each method on each data set.", type=POSITIVE),
-    click.option(
-        "--spread",
-        type=ABOVE_ZERO,
-        help="Variance of the clusters' means.  [default: 50 in 1 or 2 dimensions, 20 in 3 or 4, 10 beyond]",
-    ),
-)
-"""Options of experiments on mixtures drawn at random."""
 
 
 def out_option(default: str) -> Option:
@@ -131,7 +116,14 @@ def typed(ctx: click.Context) -> str:
 @click.command("synthetic", epilog=METHODS_HELP + SYNTHETIC)
 @option("--dim", 2, "Features of a point.", type=POSITIVE)
 @option("--clusters", "10,20,40", "True clusters of the data sets.", callback=number_list, metavar="N,N,…")
-@mixtures
+@option("--points", 20_000, "Points in each data set.", type=POSITIVE)
+@option("--datasets", 10, "Data sets of each kind.", type=POSITIVE)
+@option("--runs", 1, "Runs of each method on each data set.", type=POSITIVE)
+@click.option(
+    "--spread",
+    type=ABOVE_ZERO,
+    help="Variance of the clusters' means.  [default: 50 in 1 or 2 dimensions, 20 in 3 or 4, 10 beyond]",
+)
 @option(
     "--qualitative-runs",
     10,
@@ -215,18 +207,17 @@ def open_data(options: dict[str, Any], name: str) -> tuple[FromFile, Data, int]:
 
 
 def choice(options: dict[str, Any]) -> Comparison:
-    from dpmmwrap.evaluation.fits import FitSettings
-
     names = ("alpha", "iterations", "prior", "ratio", "init_clusters", "upper_bound")
     weights = None if options["weights"] is None else str(options["weights"])
-    settings = FitSettings(**{name: options[name] for name in names}, weights=weights)
-    return comparison(options, settings, options["runs"])
+    return comparison(options, options["runs"], weights=weights, **{name: options[name] for name in names})
 
 
-def comparison(options: dict[str, Any], settings: FitSettings, runs: int) -> Comparison:
+def comparison(options: dict[str, Any], runs: int, **settings: Any) -> Comparison:
     from dpmmwrap.evaluation.experiments import Comparison
+    from dpmmwrap.evaluation.fits import FitSettings
 
-    return Comparison(options["methods"], settings, runs, options["seed"], in_processes=options["jobs"] > 1)
+    in_processes = options["jobs"] > 1
+    return Comparison(options["methods"], FitSettings(**settings), runs, options["seed"], in_processes=in_processes)
 
 
 def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) -> int:
@@ -237,7 +228,7 @@ def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) ->
     folder, quiet = ctx.params["out"], ctx.params["quiet"]
     for note in plan.notes:
         say_note(note)
-    prepare_folder(folder, needed=ROOM)
+    prepare_folder(folder, needed=50_000_000)
     with locked(folder):
         store = Store(folder, plan.runs)
         done = sum(run in store for run in plan.runs)

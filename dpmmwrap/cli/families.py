@@ -84,5 +84,5 @@ def as_options(sentence: str) -> str:
     sentence = sentence.replace(
         "name the categorical columns: categorical)", "name the categorical columns: --categorical)"
     )
-    sentence = sentence.replace("confidence_ shows", "confidence.npy shows")
+    sentence = re.sub(r"\bconfidence_(?!\w)", "confidence.npy", sentence)
     return re.sub(r"\b(\w+)='([\w-]+)'", option, sentence)

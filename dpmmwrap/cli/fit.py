@@ -17,7 +17,7 @@ from dpmmwrap.cli.data_options import by_its_name, called, column_of_text, forma
 from dpmmwrap.cli.families import as_options, way_out, why_no_gaps
 from dpmmwrap.cli.fit_options import EXAMPLES, NO_LOSS, SectionedCommand, all_options
 from dpmmwrap.cli.parameters import make_prior, parameters
-from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
+from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, without_weights
 from dpmmwrap.cli.update import check_update
 from dpmmwrap.families import family_named
 
@@ -147,7 +147,9 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     beside = {name: options[name] for name in BESIDE if options[name] is not None}
     drop = (*(options["drop"] or ()), *beside.values())
     try:
-        wanted = with_weights(selection_of(options | {"drop": drop}, column), options["sample_weight"])
+        wanted, weight = selection_of(options | {"drop": drop}, column), options["sample_weight"]
+        if weight is not None and wanted.columns is not None and weight not in wanted.columns:
+            wanted = replace(wanted, columns=(*wanted.columns, weight))
         data = read_data(files, kind=kind, gaps=gaps, words=options["categorical"] or (), wanted=wanted)
     except InputError as error:
         raise InputError(f"{error}{way_out(error, options)}") from error

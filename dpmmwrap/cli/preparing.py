@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpmmwrap.cli.fit import Task
-    from dpmmwrap.files import Data, Selection
+    from dpmmwrap.files import Data
 
 
 def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
@@ -117,13 +117,6 @@ def prepare(task: Task, options: dict[str, Any]) -> Task:
     else:
         data = replace(data, X=preparation(X), names=preparation.names_out)
     return task._replace(data=data, preparation=preparation)
-
-
-def with_weights(wanted: Selection, column: str | None) -> Selection:
-    """The selected columns and the column of weights."""
-    if column is None or wanted.columns is None or column in wanted.columns:
-        return wanted
-    return replace(wanted, columns=(*wanted.columns, column))
 
 
 def without_weights(data: Data, column: str | None, source: str) -> tuple[Data, Any]:

@@ -79,8 +79,6 @@ def remove(path: Path) -> bool:
     return True
 
 
-TOLD_EVERY = 3.0
-"""The seconds between two lines about the files."""
 PAIRS_SHOWN = 500
 """The largest number of points, evenly spaced, in the plot of pair probabilities."""
 
@@ -145,8 +143,14 @@ def finite(value: Any) -> Any:
 def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) -> tuple[str, list[str]]:
     """Write all files; returns a sentence about them, and the plots and pages that could not be drawn."""
     model = fitted.model
-    lazy = is_lazy(model.labels_)
-    tell = teller()
+    lazy, context = is_lazy(model.labels_), click.get_current_context(silent=True)
+    quiet = context is None or context.params.get("quiet")
+    lines = Lines(math.inf if quiet else 3.0)
+
+    def tell(what: str) -> None:
+        """Name the file that is being written, at most every few seconds."""
+        lines.tell("writing", what)
+
     written = write_lazily(folder, fitted) if lazy else write_arrays(folder, fitted, task, tell)
     if model.draws_ is not None:
         model.draws_.save(folder / "draws.npz")
@@ -170,15 +174,6 @@ def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) 
 
 def save(path: Path, draw: Callable[[], Any]) -> None:
     plotting.save_figure(path, draw())
-
-
-def teller() -> Callable[[str], None]:
-    """A function that names the file being written, at most every few seconds; silent with --quiet."""
-    context = click.get_current_context(silent=True)
-    if context is None or context.params.get("quiet"):
-        return lambda what: None
-    lines = Lines(TOLD_EVERY)
-    return lambda what: lines.tell("writing", what)
 
 
 def write_arrays(folder: Path, fitted: FitResult, task: Task, tell: Callable[[str], None]) -> list[str]:
@@ -285,9 +280,11 @@ def pictures(fitted: FitResult, task: Task) -> dict[str, Callable[[], Any]]:
         if draws.labels is not None:
             figures["pairs.png"] = lambda: pairs_figure(model)
         figures["chains.png"] = lambda: plotting.chains_figure(draws)
-    figures["trace.png"] = lambda: plotting.trace_figure(
-        model.trace_, true_clusters=true_clusters, title=trace_title(model)
-    )
+    title = None
+    if len(model.traces_) > 1:
+        number = next(index for index, trace in enumerate(model.traces_) if trace is model.trace_) + 1
+        title = f"{counted(len(model.trace_), 'iteration')} of chain {number}, the best of {len(model.traces_)}"
+    figures["trace.png"] = lambda: plotting.trace_figure(model.trace_, true_clusters=true_clusters, title=title)
     return figures
 
 
@@ -298,11 +295,3 @@ def pairs_figure(model: DPMM) -> Any:
     shown = f"{len(rows):,} of {counted(count, 'point')}" if len(rows) < count else counted(count, "point")
     title = f"{counted(model.n_clusters_, 'cluster')}, {shown}"
     return plotting.coclustering_figure(model.coclustering(rows), model.labels_[rows], title)
-
-
-def trace_title(model: DPMM) -> str | None:
-    """A title that says which of several chains is shown."""
-    if len(model.traces_) == 1:
-        return None
-    number = next(index for index, trace in enumerate(model.traces_) if trace is model.trace_) + 1
-    return f"{counted(len(model.trace_), 'iteration')} of chain {number}, the best of {len(model.traces_)}"

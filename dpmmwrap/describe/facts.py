@@ -25,7 +25,10 @@ HYPERPARAMETERS = ("width", "strength", "kappa")
 
 
 def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = None) -> dict[str, Any]:
-    """All facts of a fitted `DPMM`, its groups, and its agreement with true labels (below 0: unknown) if given."""
+    """All facts of a fitted `DPMM`, its groups, and its agreement with true labels (below 0: unknown) if given.
+
+    Facts of draws are None without draws.
+    """
     from dpmmwrap.model.data_prior import learned_names
 
     sizes, given = cluster_sizes(model), model.prior_width_
@@ -33,10 +36,17 @@ def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = Non
     rows = len(model.labels_)
     rows_with_values = slice(None) if present is None else present.rows
     with_values = rows if present is None else len(present.rows) + present.weightless
+    draws, sure = model.draws_, model.confidence_
+    diagnostics = None if draws is None else [one._asdict() for one in model.diagnostics_ or ()]
     component_groups = np.arange(len(sizes)) if groups is None else groups.of_points(np.arange(len(sizes)))
     return {
         "n_clusters": int(model.n_clusters_),
-        **facts_of_draws(model),
+        "draws": 0 if draws is None else draws.n_draws,
+        "n_clusters_interval": None if draws is None else list(interval(draws.n_clusters)),
+        "loss": None if sure is None else model.loss,
+        "confidence": None if sure is None else float(sure.mean()),
+        "unsure": None if sure is None else int((sure < 0.5).sum()),
+        "diagnostics": diagnostics if diagnostics is None else {one.pop("name"): one for one in diagnostics},
         "groups": int(model.n_clusters_) if groups is None else groups.suggested,
         "groups_reason": "" if groups is None else groups.reason,
         "groups_by_confusion": None if groups is None else groups.second_opinion,
@@ -72,20 +82,6 @@ def cluster_sizes(model: Any) -> IntArray:
     if is_lazy(labels):
         return np.asarray(model.mixture_.counts).astype(np.int64)
     return np.bincount(labels[labels >= 0], minlength=model.n_clusters_)
-
-
-def facts_of_draws(model: Any) -> dict[str, Any]:
-    """What the draws show; each fact is None without draws."""
-    draws, sure = model.draws_, model.confidence_
-    diagnostics = None if draws is None else [one._asdict() for one in model.diagnostics_ or ()]
-    return {
-        "draws": 0 if draws is None else draws.n_draws,
-        "n_clusters_interval": None if draws is None else list(interval(draws.n_clusters)),
-        "loss": None if sure is None else model.loss,
-        "confidence": None if sure is None else float(sure.mean()),
-        "unsure": None if sure is None else int((sure < 0.5).sum()),
-        "diagnostics": diagnostics if diagnostics is None else {one.pop("name"): one for one in diagnostics},
-    }
 
 
 def facts_of_family(model: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.describe import plotting
 from dpmmwrap.describe.plotting.theme import FAINT, INK, new_figure
-from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
+from dpmmwrap.describe.report.engine import Picture, ReportTable, Section, write_sections
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation.experiments import TABLE, Plan
 from dpmmwrap.evaluation.figures import PAGE_WIDTH, save_both

@@ -34,7 +34,11 @@ def read_images(source: str) -> Data:
     if is_openml(source):
         return fetch_images(source.lower())
     path = Path(source)
-    return Data(check_points(flat(read_idx(path)), str(path))) if is_idx(path) else read_keras(path)
+    if is_idx(path):
+        return Data(check_points(flat(read_idx(path)), str(path)))
+    arrays = read_arrays(path, required=("x_test", "y_test"))
+    X = flat(arrays["x_test"])
+    return Data(check_points(X, f"x_test in {path}"), check_labels(arrays["y_test"], len(X), f"y_test in {path}"))
 
 
 def read_truth(path: Path, n: int) -> IntArray:
@@ -87,12 +91,6 @@ def is_keras(path: Path) -> bool:
         return False
     with explained(path), zipfile.ZipFile(path) as archive:
         return {"x_test.npy", "y_test.npy"} <= set(archive.namelist())
-
-
-def read_keras(path: Path) -> Data:
-    arrays = read_arrays(path, required=("x_test", "y_test"))
-    X = flat(arrays["x_test"])
-    return Data(check_points(X, f"x_test in {path}"), check_labels(arrays["y_test"], len(X), f"y_test in {path}"))
 
 
 def flat(images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
+from dpmmwrap.describe.report.engine import Picture, ReportTable, Section, write_sections
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row
@@ -70,7 +70,7 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
     assert isinstance(source, FromFile)
     projected = f", projected on {source.dim} principal components" if source.projected else ""
     words = [
-        f"{source.name}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes."
+        f"{source.data}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes."
     ]
     scaled = [name for name in plan.methods if METHODS[name].scaled]
     if scaled and plan.runs[0].settings.scale:
@@ -83,7 +83,7 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
         sections.append(Section("Beside the paper", words, beside_the_paper(rows, paper_rows(paper))))
     if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
-    write_sections(folder, f"Methods on {source.name}", command, sections)
+    write_sections(folder, f"Methods on {source.data}", command, sections)
 
 
 def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:

@@ -128,27 +128,20 @@ class NativeWithAri(Native):
     aris: list[float] = field(default_factory=list)
 
     def start(self, tell: Tell | None = None) -> Runner:
-        self.aris.clear()
-        return AriRunner(self.aris)
-
-
-class AriRunner:
-    """The native backend; a fit with the truth appends the ARI of each iteration to `ari`."""
-
-    def __init__(self, ari: list[float]) -> None:
-        self.ari = ari
+        return self
 
     def fit(self, X: Float32Array, settings: Settings) -> Result:
         truth = settings.truth
         if truth is None:
             raise ValueError("the ARI of iterations needs the true labels")
+        self.aris.clear()
         settings.bind(X, settings.full_ratio)
         chain = Chain(X, settings)
 
         def watch(number: int, iteration: Iteration) -> None:
             table = np.zeros((int(truth.max()) + 1, iteration.n_clusters), np.int64)
             contingency(truth, chain.state.labels, table)
-            self.ari.append(ari_of_table(table))
+            self.aris.append(ari_of_table(table))
 
         chain.problem = replace(chain.problem, settings=replace(settings, progress=watch))
         try:

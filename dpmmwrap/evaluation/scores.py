@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmmwrap.describe.report.sections import ReportTable
+from dpmmwrap.describe.report.engine import ReportTable
 from dpmmwrap.evaluation.experiments import Row
 from dpmmwrap.evaluation.methods import OURS, given_k, with_hint
 from dpmmwrap.evaluation.sets import PUBLISHED, Published

@@ -35,14 +35,16 @@ SOURCE_COLUMNS = (
 """The columns of the results that describe the points of a run, the same for all sources."""
 
 
-def in_columns(**known: str | int | float) -> dict[str, str | int | float]:
-    """These columns, with the others empty."""
-    return dict.fromkeys(SOURCE_COLUMNS, "") | known
+class Identified:
+    """Points that are identified by their attributes with these names; empty where there is none."""
+
+    def identity(self) -> dict[str, str | int | float]:
+        return {name: getattr(self, name, "") for name in SOURCE_COLUMNS}
 
 
 @dataclass(frozen=True)
-class BatterySet:
-    name: str
+class BatterySet(Identified):
+    data: str
     path: str
     fingerprint: str
     """From the contents of the file, so that it identifies the set in any folder."""
@@ -55,16 +57,6 @@ class BatterySet:
     sparse: bool
     counts: bool
     """Whether all values are whole and not negative."""
-
-    def identity(self) -> dict[str, str | int | float]:
-        return in_columns(
-            data=self.name,
-            dim=self.dim,
-            clusters=self.clusters,
-            points=self.points,
-            total=self.total,
-            fingerprint=self.fingerprint,
-        )
 
 
 class RawSet(NamedTuple):
@@ -98,7 +90,7 @@ def find_sets(folders: Sequence[str], patterns: Sequence[str], max_points: int) 
             notes.append(f"{paths[path]} is left out: {error}")
     if not sets:
         raise InputError("; ".join(notes))
-    twice = sorted({a.name for a in sets for b in sets if a.name == b.name and a.path != b.path})
+    twice = sorted({a.data for a in sets for b in sets if a.data == b.data and a.path != b.path})
     if twice:
         raise InputError(f"sets should have different names, but two are called {twice[0]}")
     return Sets(sets, notes)

@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.images import is_images, is_openml, read_images, read_truth
-from dpmmwrap.evaluation.sets import BatterySet, fingerprint, in_columns, read_set
+from dpmmwrap.evaluation.sets import BatterySet, Identified, fingerprint, read_set
 from dpmmwrap.files import (
     Data,
     InputError,
@@ -41,7 +41,7 @@ def default_spread(dim: int) -> float:
 
 
 @dataclass(frozen=True)
-class Synthetic:
+class Synthetic(Identified):
     """A random mixture, as `dpmmwrap generate` draws it."""
 
     dim: int
@@ -49,9 +49,7 @@ class Synthetic:
     points: int
     spread: float
     data_seed: int
-
-    def identity(self) -> dict[str, str | int | float]:
-        return in_columns(data="synthetic", **vars(self))
+    data: ClassVar[str] = "synthetic"
 
 
 class Reading(NamedTuple):
@@ -95,10 +93,11 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FromFile:
+class FromFile(Identified):
     """The points of files (or of OpenML), projected, and their true labels."""
 
-    name: str
+    data: str
+    """Its name."""
     reading: Reading
     fingerprint: str
     """From the contents of the files, so that results of another file of this name are not reused."""
@@ -109,16 +108,12 @@ class FromFile:
     """Whether the points are principal components, which share a unit."""
 
     def identity(self) -> dict[str, str | int | float]:
-        return in_columns(
-            data=self.name,
-            dim=self.dim,
-            clusters=self.clusters,
-            points=self.points,
-            file=" ".join(self.reading.paths),
-            labels=self.reading.labels or self.reading.selection.labels or "",
-            components=self.reading.most_features,
-            fingerprint=self.fingerprint,
-        )
+        selection = self.reading.selection
+        return super().identity() | {
+            "file": " ".join(self.reading.paths),
+            "labels": self.reading.labels or selection.labels or "",
+            "components": self.reading.most_features,
+        }
 
 
 Source = Synthetic | FromFile | BatterySet

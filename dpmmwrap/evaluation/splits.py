@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
+from dpmmwrap.describe.report.engine import Picture, ReportTable, Section, write_sections
 from dpmmwrap.evaluation.figures import SplitExample, save_both, splits_figure
 from dpmmwrap.evaluation.summary import formatted
 from dpmmwrap.families.full.prior import NIW

@@ -121,14 +121,13 @@ def written(value: Any) -> str:
 
 def numbers(row: dict[str, str]) -> Row:
     """A row with numbers instead of their texts; NaN for empty measures."""
-    return {name: value if name in WORDS else number(value, name in MEASURES) for name, value in row.items()}
-
-
-def number(value: str, measured: bool) -> Any:
-    try:
-        return float(value) if not value.lstrip("-").isdigit() else int(value)
-    except ValueError:
-        return math.nan if measured else value
+    read: Row = dict(row)
+    for name in row.keys() - set(WORDS):
+        try:
+            read[name] = int(row[name]) if row[name].lstrip("-").isdigit() else float(row[name])
+        except ValueError:
+            read[name] = math.nan if name in MEASURES else row[name]
+    return read
 
 
 def read_results(path: Path, columns: list[str]) -> list[dict[str, str]]:
@@ -154,16 +153,14 @@ def run_all(store: Store, jobs: int, finished: Finished) -> None:
     waiting = store.waiting()
     if not waiting:
         return
-    outcomes = here(waiting) if jobs == 1 else in_processes(waiting, min(jobs, len(waiting)))
+    if jobs > 1:
+        outcomes = in_processes(waiting, min(jobs, len(waiting)))
+    else:
+        prepare([run.method for run in waiting])
+        outcomes = ((run, execute(run)) for run in waiting)
     for run, outcome in outcomes:
         store.add(run, outcome)
         finished(run, outcome)
-
-
-def here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
-    prepare([run.method for run in runs])
-    for run in runs:
-        yield run, execute(run)
 
 
 def in_processes(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.report.sections import ReportTable
+from dpmmwrap.describe.report.engine import ReportTable
 from dpmmwrap.evaluation.experiments import Row
 from dpmmwrap.evaluation.methods import given_k
 

@@ -12,7 +12,7 @@ import numpy as np
 from dpmmwrap.files.columns import Column, dates_in, word_column
 from dpmmwrap.files.problems import InputError, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
-from dpmmwrap.files.tables import Piece, RowInfo, as_classes, check_distinct
+from dpmmwrap.files.tables import Piece, as_classes, check_distinct
 
 KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 
@@ -20,17 +20,18 @@ KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *, truth: bool = False) -> Piece:
     """The columns as numbers or words. Booleans are words, or 0 and 1 with `truth`."""
     names = arrow_names(path)
-    chosen = wanted.of(names, path)
+    indices, *beside = wanted.of(names, path)
     as_words = find_columns(words, names, path)
-    features = [names[index] for index in chosen.features]
-    ids, labels = (None if index is None else names[index] for index in (chosen.id, chosen.labels))
+    features = [names[index] for index in indices]
+    ids, labels = (None if index is None else names[index] for index in beside)
     table = open_table(path, [*dict.fromkeys(name for name in (*features, ids, labels) if name is not None)])
     columns = {name: column_of(table, name, path, name in as_words, truth) for name in features}
-    rows = RowInfo(
+    return Piece(
+        columns,
+        tuple(features),
         None if ids is None else as_text(table.column(ids)),
         None if labels is None else as_classes(as_text(table.column(labels)).tolist()),
     )
-    return Piece(columns, tuple(features), rows)
 
 
 def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Column:

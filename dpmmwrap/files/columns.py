@@ -29,11 +29,12 @@ from dpmmwrap.files.tables import (
     Layout,
     Piece,
     Row,
+    beside_at,
     called,
     counted_rows,
+    ids_and_labels,
     layout_of,
     other_lines_notes,
-    row_info,
     unnamed_note,
 )
 from dpmmwrap.files.text import PLAIN, Format, open_text, rows_of
@@ -58,11 +59,10 @@ def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted:
 
 def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection) -> Piece:
     """The wanted columns of rows of text."""
-    chosen = wanted.of(layout.known, path)
+    features, *beside = wanted.of(layout.known, path)
     as_words = find_columns(words, layout.known, path)
-    id_at = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
-    labels = None if chosen.labels is None else layout.start + chosen.labels
-    used = [id_at, labels, *(layout.start + index for index in chosen.features)]
+    at = beside_at(layout, *beside)
+    used = [*at, *(layout.start + index for index in features)]
     fields: dict[int, list[str]] = {index: [] for index in used if index is not None}
     lines = []
     for line, row in rows:
@@ -71,7 +71,7 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
             column.append(row[index])
     columns, notes = dict[str, Column](), [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     readers, slips = dict[str, Reader](), list[Slip]()
-    for index in chosen.features:
+    for index in features:
         name, column = layout.known[index], fields[layout.start + index]
         if name in as_words:
             columns[name] = word_column(column, name, path, wanted.format)
@@ -91,7 +91,7 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
             readers[name] = reader
     notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]
     names = None if layout.names is None else tuple(columns)
-    return Piece(columns, names, row_info(fields, id_at, labels), tuple(notes))
+    return Piece(columns, names, notes=tuple(notes), **ids_and_labels(fields, *at))
 
 
 def column_of(fields: Sequence[str], name: str, path: PathLike, reader: Reader, format: Format) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,28 +38,24 @@ SKEWED, STRAIGHT, GAIN = 1.5, 0.5, 0.3
 """The least skewness for a logarithm, the largest skewness after it, and the least gain in nats per row."""
 
 
-class ColumnHints(NamedTuple):
-    """Columns of numbers that may need attention, by name."""
+def strange_columns(
+    columns: Iterable[tuple[str, np.ndarray[Any, Any]]],
+) -> tuple[dict[str, float], list[str], list[str]]:
+    """Columns of numbers that may need attention, by name.
 
-    coded: dict[str, float]
-    """The number that may stand for a missing value."""
-    skewed: list[str]
-    """Columns whose logarithm would be better."""
-    dated: list[str]
-    """Columns of dates written as numbers, such as 20240131."""
-
-
-def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> ColumnHints:
-    hints = ColumnHints({}, [], [])
+    Those with a number that may stand for a missing value; those whose logarithm would be better; and dates written as
+    numbers, such as 20240131.
+    """
+    coded, skewed, dated = dict[str, float](), list[str](), list[str]()
     for name, column in columns:
         code = missing_code(column)
         if code is not None:
-            hints.coded[name] = code
+            coded[name] = code
         elif wants_logarithm(column):
-            hints.skewed.append(name)
+            skewed.append(name)
         elif holds_date_numbers(column):
-            hints.dated.append(name)
-    return hints
+            dated.append(name)
+    return coded, skewed, dated
 
 
 def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:

@@ -23,12 +23,11 @@ from dpmmwrap.files.checks import (
 from dpmmwrap.files.columns import as_numbers, check_columns, gaps_in, numbers_rows, read_columns
 from dpmmwrap.files.excel import read_sheet, sheet_names
 from dpmmwrap.files.joining import join_columns, join_rows, same_names
-from dpmmwrap.files.npy import names_in, read_arrays, read_npy
+from dpmmwrap.files.npy import is_sparse_archive, names_in, parts_of, read_arrays, read_npy, sparse_counts
 from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suffix, source_of
 from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explained
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
-from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
-from dpmmwrap.files.tables import Piece, RowInfo, layout_of, read_table
+from dpmmwrap.files.tables import Piece, layout_of, read_table
 from dpmmwrap.files.text import PLAIN, Format, open_text
 from dpmmwrap.numerics.arrays import IntArray
 
@@ -131,12 +130,12 @@ def read_data(
     pieces = [read_piece(path, what) for path in files]
     piece = pieces[0] if len(pieces) == 1 else join(pieces, files, what)
     source = source_of(files)
-    data = Data(piece.X, names=piece.names, notes=piece.notes, ids=piece.rows.ids)
+    data = Data(piece.X, names=piece.names, notes=piece.notes, ids=piece.ids)
     check_size(len(data), at_least, source)
     columns = [] if hasattr(data.X, "indptr") else data.X.values() if isinstance(data.X, dict) else data.X.T
     pairs = zip(data.columns, columns, strict=False)
     data = replace(data, counting=tuple(name for name, column in pairs if numbers_rows(name, column)))
-    labels = piece.rows.labels
+    labels = piece.labels
     if labels is None:
         return data
     y = check_labels(
@@ -163,12 +162,12 @@ def read_piece(path: Path, wanted: ReadingOptions) -> Piece:
         numbers = array_in(path, suffix, wanted) if suffix in ARRAYS else numbers_in(path, suffix, wanted)
     gaps, X = wanted.gaps or kind == "table", without_codes(numbers.X, wanted.selection.format)
     points = check_points(X, str(path), at_least=1, gaps=gaps, names=numbers.names)
-    if numbers.rows.labels is not None:
-        check_labels(numbers.rows.labels, len(points), f"y in {path}")
+    if numbers.labels is not None:
+        check_labels(numbers.labels, len(points), f"y in {path}")
     if kind == "counts":
         check_counts(points, str(path), numbers.names)
     if kind == "table":
-        return Piece(dict(zip(numbered(points.shape[1]), points.T, strict=True)), None, numbers.rows)
+        return numbers._replace(X=dict(zip(numbered(points.shape[1]), points.T, strict=True)), names=None)
     return numbers._replace(X=points)
 
 
@@ -198,14 +197,14 @@ def array_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
 def narrowed(X: Any, y: AnyArray | None, wanted: Selection, path: Path) -> Piece:
     """The wanted columns of an array or a sparse matrix, the names of its rows, and their labels."""
     if not wanted.narrows or X.ndim != 2:
-        return Piece(X, rows=RowInfo(labels=y))
-    chosen = wanted.of(numbered(X.shape[1]), path)
+        return Piece(X, labels=y)
+    features, *beside = wanted.of(numbered(X.shape[1]), path)
     ids, labels = (
         None if index is None else X[:, [index]].toarray()[:, 0] if hasattr(X, "indptr") else np.array(X[:, index])
-        for index in (chosen.id, chosen.labels)
+        for index in beside
     )
-    rows = RowInfo(None if ids is None else row_names(ids), y if labels is None else labels)
-    return Piece(X[:, list(chosen.features)], rows=rows)
+    names = None if ids is None else row_names(ids)
+    return Piece(X[:, list(features)], ids=names, labels=y if labels is None else labels)
 
 
 def row_names(column: AnyArray) -> AnyArray:
@@ -254,9 +253,9 @@ def join(pieces: list[Piece], files: Sequence[Path], wanted: ReadingOptions) -> 
             # A column that holds words in one file is read as words in the others, too.
             again = wanted._replace(words=tuple(dict.fromkeys((*wanted.words, *words))))
             pieces = [read_piece(path, again) for path in files]
-    rows = RowInfo(*(join_rows(parts, files) for parts in zip(*(piece.rows for piece in pieces), strict=True)))
+    ids, labels = (join_rows(parts, files) for parts in zip(*((one.ids, one.labels) for one in pieces), strict=True))
     notes = tuple(dict.fromkeys(note for piece in pieces for note in piece.notes))
-    return Piece(join_columns([piece.X for piece in pieces], names), pieces[0].names, rows, notes)
+    return Piece(join_columns([piece.X for piece in pieces], names), pieces[0].names, ids, labels, notes)
 
 
 def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -> dict[str, AnyArray]:

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpmmwrap.files.problems import InputError
 from dpmmwrap.files.text import PLAIN, Format
 
 Names = tuple[str, ...]
-
-
-class ColumnIndices(NamedTuple):
-    """Indices of columns, from 0."""
-
-    features: tuple[int, ...]
-    id: int | None
-    labels: int | None
 
 
 @dataclass(frozen=True)
@@ -38,8 +30,8 @@ class Selection:
         """Whether some columns are not features."""
         return self.columns is not None or bool(self.drop) or self.id is not None or self.labels is not None
 
-    def of(self, names: Sequence[str], source: Any) -> ColumnIndices:
-        """The indices of the wanted columns."""
+    def of(self, names: Sequence[str], source: Any) -> tuple[tuple[int, ...], int | None, int | None]:
+        """The indices of the features, the row names and the labels, from 0."""
         index = {name: number for number, name in enumerate(names)}
         id_name, labels = (
             None if one is None else find_columns([one], names, source)[0] for one in (self.id, self.labels)
@@ -49,9 +41,7 @@ class Selection:
         features = tuple(index[name] for name in wanted if name not in left_out)
         if not features:
             raise InputError(f"{source} should have columns to cluster by, but none of its {len(names)} is left")
-        return ColumnIndices(
-            features, None if id_name is None else index[id_name], None if labels is None else index[labels]
-        )
+        return features, None if id_name is None else index[id_name], None if labels is None else index[labels]
 
 
 ALL = Selection()

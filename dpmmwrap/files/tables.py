@@ -36,13 +36,6 @@ LONGEST_UNIT = 15
 """The greatest length of a unit, such as kg or mm/s."""
 
 
-class RowInfo(NamedTuple):
-    """The names and labels of a file's rows, as words; None if it has none."""
-
-    ids: np.ndarray[Any, Any] | None = None
-    labels: np.ndarray[Any, Any] | None = None
-
-
 class Piece(NamedTuple):
     """The contents of one file."""
 
@@ -51,7 +44,10 @@ class Piece(NamedTuple):
     and missing words empty."""
     names: Names | None = None
     """The columns' names, if the file has them."""
-    rows: RowInfo = RowInfo()
+    ids: np.ndarray[Any, Any] | None = None
+    """The names of the rows, as words."""
+    labels: np.ndarray[Any, Any] | None = None
+    """The labels of the rows, as words."""
     notes: tuple[str, ...] = ()
     source: str = ""
     """The part of the file that was read, for messages, if not all of it."""
@@ -91,8 +87,8 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     With `gaps`, empty fields, NA and the like are NaN.
     """
     layout = layout_of(path, delimiters, words=wanted.narrows, format=wanted.format)
-    chosen = wanted.of(layout.known, path)
-    usecols = [layout.start + index for index in chosen.features]
+    features, *beside = wanted.of(layout.known, path)
+    usecols = [layout.start + index for index in features]
     whole = len(usecols) == layout.width and not wanted.narrows
     notes = [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     try:
@@ -104,7 +100,10 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
         readers = {index: Reader(wanted.format) for index in usecols}
         try:
             X = load(path, layout, None if whole else usecols, readers)
-            refuse_gaps(X, gaps)
+            missing = np.isnan(X)
+            # If there are empty rows or columns, which are left out, gaps are found later.
+            if not gaps and missing.any() and not (missing.all(axis=0).any() or missing.all(axis=1).any()):
+                raise ValueError("a value is missing")
         except ValueError as error:
             as_table = layout_of(path, delimiters, words=True, format=wanted.format)
             from dpmmwrap.files.columns import blame_line
@@ -112,24 +111,31 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
             blame_line(path, layout, as_table, usecols, gaps, error)
         named = {layout.known[index - layout.start]: reader for index, reader in readers.items()}
         notes += marks_note(named, path, wanted.format, layout.delimiter)
-    names = None if layout.names is None else tuple(layout.names[index] for index in chosen.features)
+    names = None if layout.names is None else tuple(layout.names[index] for index in features)
     if whole:
         if X.size and X.shape[1] != layout.width:
             message = f"{path} should hold {layout.width} fields per line, one for each name, but it holds {X.shape[1]}"
             raise decimal_commas(message) if (layout.width, layout.delimiter) == (1, ",") else InputError(message)
         return Piece(X, names, notes=tuple(notes))
     # numpy does not count the fields of a line if it reads only some of them.
-    id_at = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
-    labels = None if chosen.labels is None else layout.start + chosen.labels
-    return Piece(X, names, read_rows(path, layout, id_at, labels), tuple(notes))
+    at = beside_at(layout, *beside)
+    columns: dict[int, list[str]] = {index: [] for index in at if index is not None}
+    for _, fields in counted_rows(path, layout):
+        for index, column in columns.items():
+            column.append(fields[index])
+    return Piece(X, names, notes=tuple(notes), **ids_and_labels(columns, *at))
 
 
-def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
-    """Raise an error if a value is missing. If there are empty rows or columns, which are left out, gaps are found
-    later."""
-    missing = np.isnan(X)
-    if not allowed and missing.any() and not (missing.all(axis=0).any() or missing.all(axis=1).any()):
-        raise ValueError("a value is missing")
+def beside_at(layout: Layout, id: int | None, labels: int | None) -> tuple[int | None, int | None]:
+    """The positions in a line of the row names and the labels, which are given by the numbers of their columns."""
+    id_at = layout.start + id if id is not None else 0 if layout.start else None
+    return id_at, None if labels is None else layout.start + labels
+
+
+def ids_and_labels(columns: Mapping[int, Sequence[str]], id_at: int | None, labels: int | None) -> dict[str, Any]:
+    """The names and labels of the rows, from the columns at these positions."""
+    ids = None if id_at is None else np.array(columns[id_at], dtype=str)
+    return {"ids": ids, "labels": None if labels is None else as_classes(columns[labels])}
 
 
 def other_lines_notes(layout: Layout) -> list[str]:
@@ -144,20 +150,6 @@ def unnamed_note(layout: Layout, wanted: Selection) -> tuple[str, ...]:
     if not layout.start or wanted.id is not None:
         return ()
     return ("the first column has no name: it is used as names of the rows, not for clustering",)
-
-
-def read_rows(path: Path, layout: Layout, id_at: int | None, labels: int | None) -> RowInfo:
-    """The names and labels of the rows, given by their positions in a line."""
-    columns: dict[int, list[str]] = {index: [] for index in (id_at, labels) if index is not None}
-    for _, fields in counted_rows(path, layout):
-        for index, column in columns.items():
-            column.append(fields[index])
-    return row_info(columns, id_at, labels)
-
-
-def row_info(columns: Mapping[int, Sequence[str]], id_at: int | None, labels: int | None) -> RowInfo:
-    ids = None if id_at is None else np.array(columns[id_at], dtype=str)
-    return RowInfo(ids, None if labels is None else as_classes(columns[labels]))
 
 
 def as_classes(fields: Sequence[str]) -> np.ndarray[Any, Any]:
@@ -226,7 +218,11 @@ def layout_of(path: Path, delimiters: str, *, words: bool = False, format: Forma
 
 def layout_of_rows(rows: Sequence[list[str]], path: Path, *, words: bool = True, decimal: str = ".") -> Layout:
     """The layout of rows of text: their title, names and units come before the values."""
-    title = title_lines(rows, decimal)
+    # Rows of a title have one field each, and names of columns of numbers follow.
+    title = next((index for index, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
+    names, below = rows[title], rows[title + 1 :]
+    if not (above_numbers(names, below, decimal) or (is_header(names) and has_units(below, decimal))):
+        title = 0
     following = rows[title + 1 :]
     fields = completed(rows[title], following)
     named = names_columns(fields, following, decimal) if words else is_header(fields)
@@ -242,13 +238,6 @@ def layout_of_rows(rows: Sequence[list[str]], path: Path, *, words: bool = True,
         units=tuple(unit for unit in following[0] if unit) if units else (),
         title=next((field for row in rows[:title] for field in row if field), ""),
     )
-
-
-def title_lines(rows: Sequence[Sequence[str]], decimal: str) -> int:
-    """How many rows are a title: they have one field each, and names of columns of numbers follow."""
-    wide = next((index for index, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
-    names, below = rows[wide], rows[wide + 1 :]
-    return wide if above_numbers(names, below, decimal) or (is_header(names) and has_units(below, decimal)) else 0
 
 
 def completed(fields: list[str], rows: Sequence[Sequence[str]]) -> list[str]:

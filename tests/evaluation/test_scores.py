@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from dpmmwrap.describe.report.sections import ReportTable, text_table
+from dpmmwrap.describe.report.engine import ReportTable, text_table
 from dpmmwrap.evaluation.scores import (
     Score,
     battery_of,

@@ -79,8 +79,8 @@ def test_names_and_patterns(tmp_path: Path) -> None:
     for name in ("b_two", "a_one", "b_one"):
         save(tmp_path, name, X=X, y=Y)
     (tmp_path / "notes.txt").write_text("")
-    assert [entry.name for entry in find_sets([str(tmp_path)], [], 99).sets] == ["a_one", "b_one", "b_two"]
-    assert [entry.name for entry in find_sets([str(tmp_path)], ["b_*", "x"], 99).sets] == ["b_one", "b_two"]
+    assert [entry.data for entry in find_sets([str(tmp_path)], [], 99).sets] == ["a_one", "b_one", "b_two"]
+    assert [entry.data for entry in find_sets([str(tmp_path)], ["b_*", "x"], 99).sets] == ["b_one", "b_two"]
     with pytest.raises(InputError, match=r"no set in .* matches c_\*"):
         find_sets([str(tmp_path)], ["c_*"], 99)
 
@@ -92,7 +92,7 @@ def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
     save(tmp_path, "gaps", X=np.where(X > 2, np.nan, X), y=Y)
     (tmp_path / "damaged.npz").write_bytes(b"nothing")
     found = find_sets([str(tmp_path)], [], 99)
-    assert [entry.name for entry in found.sets] == ["good"]
+    assert [entry.data for entry in found.sets] == ["good"]
     assert [note.split(" is left out: ")[0] for note in found.notes] == ["alike", "damaged", "gaps", "unlabelled"]
     assert "two classes" in found.notes[0] and "array named y" in found.notes[3]
     with pytest.raises(InputError, match="alike is left out"):
@@ -116,7 +116,7 @@ def test_folders(tmp_path: Path) -> None:
 
 def test_sets_that_scikit_learn_ships() -> None:
     found = find_sets(["scikit-learn"], ["sklearn_iris", "sklearn_digits"], 10_000).sets
-    assert [(entry.name, entry.dim, entry.clusters) for entry in found] == [
+    assert [(entry.data, entry.dim, entry.clusters) for entry in found] == [
         ("sklearn_digits", 64, 10),
         ("sklearn_iris", 4, 3),
     ]

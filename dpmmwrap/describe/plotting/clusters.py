@@ -83,12 +83,7 @@ def draw_fit(
     else:
         kind = ", standardised columns" if mixture.columns is not None else ""
         draw_map(axes, points, labels, mixture.posterior.embedder(points), kind=kind)
-    # Explain ellipses and crosses: below the plot in a figure of ours, else where the fewest points are.
-    marks, _ = axes.get_legend_handles_labels()
-    if marks and own_figure:
-        axes.figure.legend(handles=marks, loc="outside lower right", ncols=len(marks), fontsize=8)
-    elif marks:
-        axes.legend(handles=marks, loc="best", fontsize=8)
+    _draw_legend(axes, own_figure)
 
 
 def column_indices(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
@@ -226,6 +221,15 @@ def _draw_points(
     outside = points[labels < 0]
     if len(outside):
         axes.scatter(*outside.T, c=FAINT, s=4 * size, marker="x", linewidths=0.8, label="outliers", zorder=0)
+
+
+def _draw_legend(axes: Axes, own_figure: bool = True) -> None:
+    """Explain ellipses and crosses: below the plot in a figure of ours, else where the fewest points are."""
+    marks, _ = axes.get_legend_handles_labels()
+    if marks and own_figure:
+        axes.figure.legend(handles=marks, loc="outside lower right", ncols=len(marks), fontsize=8)
+    elif marks:
+        axes.legend(handles=marks, loc="best", fontsize=8)
 
 
 def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -> None:

@@ -3,7 +3,7 @@
 import base64
 from pathlib import Path
 
-from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, markdown_table, write_sections
+from dpmmwrap.describe.report.engine import Picture, ReportTable, Section, markdown_table, write_sections
 
 
 def test_one_report_in_two_forms(tmp_path: Path) -> None:
