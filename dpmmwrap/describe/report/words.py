@@ -3,97 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from dpmmwrap.describe import facts
 from dpmmwrap.describe.profiles import COUNT, LEVEL, Trait
-from dpmmwrap.describe.report.certainty import Certainty
 from dpmmwrap.describe.report.known import Gap
 from dpmmwrap.describe.report.subject import Subject
-from dpmmwrap.describe.wording import counted, number, share
+from dpmmwrap.describe.wording import number, share
+from dpmmwrap.numerics.arrays import IntArray
 
-MANY, SMALL = 20, 10
-"""With more than `MANY` clusters, the page also says how many hold half of the rows or fewer than `SMALL` rows."""
 SLIGHT = 0.2
 """Smaller differences, in standard deviations or binary orders of magnitude, are not mentioned."""
 
 
-def summary(subject: Subject, sure: Certainty) -> list[str]:
-    """The result in a few sentences."""
-    known = subject.facts
-    sentences = [f"{clusters_in(subject)}, described by {width_of(subject)}."]
-    if subject.n_clusters > 1:
-        sentences += sizes(subject)
-    if known["n_clusters_interval"] is not None:
-        fewest, most = known["n_clusters_interval"]
-        between = f"{fewest} to {counted(most, 'cluster')}" if most > fewest else counted(most, "cluster")
-        sentences.append(f"95% of the draws from the posterior have {between}.")
-    if subject.n_clusters > 1:
-        sentences.append(certainty(sure))
-        if subject.component_groups is not None:
-            sentences.append(f"Clusters that overlap form {counted(known['groups'], 'group')}.")
-    if "nmi" in known:
-        classes = "1 class" if known["true_clusters"] == 1 else f"{known['true_clusters']:,} classes"
-        sentences.append(
-            f"The known labels have {classes}. Compared with them, the clusters have an NMI of {known['nmi']:.3f} "
-            f"and an ARI of {known['ari']:.3f} (1 is perfect agreement, 0 is chance)."
-        )
-    if known["interrupted"]:
-        sentences.append("The fit was interrupted: this is the result so far.")
-    return sentences
-
-
-def clusters_in(subject: Subject) -> str:
-    where = f"the {counted(subject.n_rows, 'row')}" + (f" of {subject.source}" if subject.source else "")
-    outliers = subject.facts["outliers"]
-    beside = f" and {counted(outliers, 'outlier')}" if outliers else ""
-    if subject.n_clusters == 1:
-        return f"One cluster{beside} {'were' if outliers else 'was'} found in {where}"
-    return f"{counted(subject.n_clusters, 'cluster')}{beside} were found in {where}"
-
-
-def width_of(subject: Subject) -> str:
-    columns = subject.model.mixture_.columns
-    if columns is not None:
-        kinds = [(len(columns.numeric), "numeric column"), (len(columns.categorical), "categorical column")]
-        return " and ".join(counted(count, kind) for count, kind in kinds if count)
-    if subject.model.mixture_.posterior.input == "counts":
-        return f"{counted(len(subject.names), 'column')} of counts"
-    return counted(len(subject.names), "feature")
-
-
-def sizes(subject: Subject) -> Iterator[str]:
-    """How the rows are distributed."""
-    largest, smallest = int(subject.sizes.max()), int(subject.sizes.min())
-    if largest == smallest:
-        yield f"Each holds {counted(largest, 'row')}."
-    else:
-        few = counted(smallest, "row")
-        yield f"The largest holds {counted(largest, 'row')} ({share(largest / subject.n_rows)}), the smallest {few}."
-    if subject.n_clusters > MANY:
-        ordered = np.sort(subject.sizes)[::-1]
-        half = int(np.searchsorted(np.cumsum(ordered), ordered.sum() / 2)) + 1
-        small = int((ordered < SMALL).sum())
-        rest = f"; {small:,} {'has' if small == 1 else 'have'} fewer than {SMALL} rows" if small else ""
-        yield f"Half of the rows are in the {counted(half, 'largest cluster')}{rest}."
+def half(sizes: IntArray) -> int:
+    """How many of the largest clusters hold half of the rows."""
+    return int(np.searchsorted(np.cumsum(np.sort(sizes)[::-1]), sizes.sum() / 2)) + 1
 
 
 def gap(missing: Gap) -> str:
     """A sentence about a column that is often missing."""
     here, elsewhere = share(missing.here), share(missing.elsewhere)
     return f"Often missing: {missing.column} (in {here} of the rows, elsewhere in {elsewhere})."
-
-
-def certainty(sure: Certainty) -> str:
-    """How certain the rows' clusters are."""
-    above = float((sure.probability >= 0.9).mean())
-    many = "all rows" if above == 1 else f"{share(above)} of the rows"
-    unsure = int((sure.probability < 0.5).sum())
-    less = f"; for {counted(unsure, 'row')} it is less than 50% certain" if unsure else ""
-    return f"For {many} the cluster is at least 90% certain{less}."
 
 
 def here(trait: Trait) -> str:
