@@ -79,6 +79,8 @@ def remove(path: Path) -> bool:
     return True
 
 
+TOLD_EVERY = 3.0
+"""The seconds between two lines about the files."""
 PAIRS_SHOWN = 500
 """The largest number of points, evenly spaced, in the plot of pair probabilities."""
 
@@ -145,7 +147,7 @@ def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) 
     model = fitted.model
     lazy, context = is_lazy(model.labels_), click.get_current_context(silent=True)
     quiet = context is None or context.params.get("quiet")
-    lines = Lines(math.inf if quiet else 3.0)
+    lines = Lines(math.inf if quiet else TOLD_EVERY)
 
     def tell(what: str) -> None:
         """Name the file that is being written, at most every few seconds."""
