@@ -49,13 +49,13 @@ def problems(options: dict[str, Any]) -> Iterator[str]:
     if options["example"] == bool(options["data"]):
         yield "Expected either a file of points or --example."
     if options["example"] and family.input != "numbers":
-        yield f"--example has points in the plane, and is not for --family {name}."
+        yield f"--example clusters points in the plane: it is not for --family {name}."
     if options["example"] and any(options[option] for option in FILE_OPTIONS):
         yield "Options that name columns, such as --columns and --id, are for files, not for --example."
     if options["with_data"] and options["example"]:
         yield "--with-data is for files, not for --example."
     if options["with_data"] and options["out"] is None:
-        yield "--with-data is about labels.csv and needs --out DIR."
+        yield "--with-data adds columns to labels.csv, and needs --out DIR."
     for option in ("scale", "log"):
         if options[option] and family.input == "counts":
             yield f"--{option} is for numbers, not for the counts of {name}."
@@ -108,7 +108,7 @@ def problems_of_model(options: dict[str, Any], family: Family) -> Iterator[str]:
         yield "--prior-kappa, --prior-width and --prior-strength are for the default prior of numeric columns."
     if options["sensitivity"] and not learned:
         other = "--prior" if family.learned else f"--family {family.name}"
-        yield f"--sensitivity is about the default prior of numeric columns: leave out {other}."
+        yield f"--sensitivity varies the default prior of numeric columns: leave out {other}."
 
 
 def problems_of_backend(options: dict[str, Any]) -> Iterator[str]:

@@ -105,7 +105,7 @@ def battery(ctx: click.Context, /, **options: Any) -> int:
 
         sets, means = report_battery(options["out"], store, plan, typed(ctx), options["groups"], published)
         if not options["quiet"]:
-            click.echo(f"ARI, in brackets clusters found\n\n{text_table(sets)}\n\n{text_table(means)}\n")
+            click.echo(f"ARI, and in brackets the number of clusters found\n\n{text_table(sets)}\n\n{text_table(means)}\n")
 
     return carry_out(ctx, plan, write)
 

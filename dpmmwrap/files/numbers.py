@@ -146,7 +146,7 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
     for mark in sorted(set[str]().union(*(reader.unknown for reader in readers.values()))):
         columns = [name for name, reader in readers.items() if mark in reader.unknown]
         where = f"the column {columns[0]!r}" if len(columns) == 1 else f"{len(columns)} columns of numbers"
-        notes.append(f"{mark!r} is read as a missing value, in {where}")
+        notes.append(f"{mark!r} is read as a missing value in {where}")
     return tuple(notes)
 
 

@@ -106,8 +106,8 @@ def test_marks_for_missing_values(run, summary_of, tmp_path: Path) -> None:
     path = written(tmp_path / "x.csv", ["a", "b", "year", "sign", "kind"], rows)
     quick = summary_of(path, "--columns", "a,b")
     assert quick["missing"] == 3
-    assert "'?' is read as a missing value, in the column 'a'" in quick["notes"]
-    assert "'-' is read as a missing value, in the column 'a'" in quick["notes"]
+    assert "'?' is read as a missing value in the column 'a'" in quick["notes"]
+    assert "'-' is read as a missing value in the column 'a'" in quick["notes"]
     mixed = summary_of(path, "--family", "mixed", "--out", tmp_path / "out")
     assert mixed["missing"] == 3, "among words - is a word"
     assert mixed["categorical"] == ["year", "sign", "kind"]
@@ -266,7 +266,7 @@ def test_labels_beside_the_data(run, tmp_path: Path) -> None:
     line = lines_of(tmp_path / "out" / "labels.csv")[5]
     assert [*line] == ["id", "cluster", "group", "probability", "outlier", "name", "a", "b", "data_cluster"]
     assert (line["id"], line["name"], line["a"], line["data_cluster"]) == ("n5", "n5", str(X[5, 0]), "red")
-    assert "--with-data is about labels.csv and needs --out" in run("fit", path, "--with-data").sentence
+    assert "--with-data adds columns to labels.csv, and needs --out" in run("fit", path, "--with-data").sentence
 
 
 def test_ids_that_are_not_distinct(run, tmp_path: Path) -> None:

@@ -481,7 +481,7 @@ def test_a_prior_that_is_given_is_not_called_learned(run, three: Path) -> None:
 def test_sensitivity_needs_the_default_prior(run, three: Path, counts: Path) -> None:
     assert run("fit", three, "--sensitivity", "--prior", "reference").sentence.count("leave out --prior (see") == 1
     sentence = run("fit", counts, "--sensitivity", "--family", "multinomial").sentence
-    assert "--sensitivity is about the default prior of numeric columns" in sentence
+    assert "--sensitivity varies the default prior of numeric columns" in sentence
     assert run("fit", three, "--prior", "reference", "--prior-width", 2).code == 2
 
 
