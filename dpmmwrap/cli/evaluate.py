@@ -20,7 +20,7 @@ from dpmmwrap.cli.experiments import (
     synthetic,
     typed,
 )
-from dpmmwrap.evaluation.sizes import SMALL, PaperSizes
+from dpmmwrap.evaluation.sizes import SMALL, Sizes
 
 HELP = """
 \b
@@ -105,7 +105,7 @@ def battery(ctx: click.Context, /, **options: Any) -> int:
 
         sets, means = report_battery(options["out"], store, plan, typed(ctx), options["groups"], published)
         if not options["quiet"]:
-            click.echo(f"ARI, and in brackets the number of clusters found\n\n{text_table(sets)}\n\n{text_table(means)}\n")
+            click.echo(f"ARI, and the number of clusters in brackets\n\n{text_table(sets)}\n\n{text_table(means)}\n")
 
     return carry_out(ctx, plan, write)
 
@@ -138,7 +138,7 @@ SIZES = {
 
 def size_option(name: str, text: str) -> Option:
     """An option about the size of the experiments, for one number or several."""
-    full, small = getattr(PaperSizes(), name), getattr(SMALL, name)
+    full, small = getattr(Sizes(), name), getattr(SMALL, name)
     several = isinstance(full, tuple)
     kind: dict[str, Any] = {"callback": number_list, "metavar": "N,N,…"} if several else {"type": POSITIVE}
     shown = [",".join(map(str, value)) if several else str(value) for value in (full, small)]
@@ -166,7 +166,7 @@ def paper(ctx: click.Context, /, **options: Any) -> int:
     from dpmmwrap.evaluation.report import report_paper
 
     given = {name: options[name] for name in SIZES if options[name] is not None}
-    sizes = replace(SMALL if options["small"] else PaperSizes(), **given)
+    sizes = replace(SMALL if options["small"] else Sizes(), **given)
     choice = comparison(options, 1, iterations=sizes.iterations, ratio=options["ratio"])
     sets = find_paper_sets(options["data"], sizes.max_points)
     plan = plan_paper(choice, sizes, sets, options["backend"])

@@ -31,7 +31,7 @@ from dpmmwrap.cli.data_options import data_options, format_of, left_out_note, se
 from dpmmwrap.cli.families import way_without_words
 from dpmmwrap.cli.preparing import counting_notes
 from dpmmwrap.describe.progress import live_line
-from dpmmwrap.evaluation.sizes import PAPER_SETS
+from dpmmwrap.evaluation.sizes import PAPER_SETS, Sizes
 
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Comparison, Outcome, Plan, Run
@@ -138,8 +138,9 @@ def synthetic(ctx: click.Context, /, **options: Any) -> int:
     from dpmmwrap.evaluation.experiments import plan_synthetic
     from dpmmwrap.evaluation.report import report_synthetic
 
-    names = ("dim", "clusters", "points", "datasets", "spread", "qualitative_runs")
-    plan = plan_synthetic(choice(options), *(options[name] for name in names))
+    names = ("clusters", "points", "datasets")
+    sizes = Sizes((options["dim"],), runs=options["qualitative_runs"], **{name: options[name] for name in names})
+    plan = plan_synthetic(choice(options), sizes, options["spread"])
     return carry_out(ctx, plan, lambda store: report_synthetic(options["out"], store, plan, typed(ctx)))
 
 

@@ -33,7 +33,7 @@ from dpmmwrap.evaluation.methods import (
     run_method,
 )
 from dpmmwrap.evaluation.sets import BatterySet, Sets, fingerprint, names_in, open_set
-from dpmmwrap.evaluation.sizes import PAPER_SETS, PaperSizes, paper_set
+from dpmmwrap.evaluation.sizes import PAPER_SETS, Sizes, paper_set
 from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, default_spread, load
 from dpmmwrap.files import InputError
 
@@ -187,53 +187,32 @@ class Comparison:
                 yield Run(experiment, part, source, name, number, self.seed + number, self.settings, weights)
 
 
-def plan_synthetic(
-    choice: Comparison,
-    dim: int,
-    clusters: Sequence[int],
-    points: int,
-    datasets: int,
-    spread: float | None,
-    qualitative_runs: int,
-) -> Plan:
+def plan_synthetic(choice: Comparison, sizes: Sizes, spread: float | None) -> Plan:
     """The paper's box plots, and several runs on the first data set of each number of clusters."""
-    plan = plan_mixtures("synthetic", choice, tuple(PAPER_METHODS), [dim], clusters, points, datasets, spread)
-    watched = watched_runs(plan, choice, dim, clusters, points, spread, qualitative_runs)
-    return replace(plan, runs=[*plan.runs, *watched])
+    plan = plan_mixtures("synthetic", choice, tuple(PAPER_METHODS), sizes, spread)
+    return replace(plan, runs=[*plan.runs, *watched_runs(plan, choice, sizes.dims[0], sizes, spread)])
 
 
 def plan_mixtures(
-    experiment: str,
-    choice: Comparison,
-    default: Sequence[str],
-    dims: Sequence[int],
-    clusters: Sequence[int],
-    points: int,
-    datasets: int,
-    spread: float | None,
+    experiment: str, choice: Comparison, default: Sequence[str], sizes: Sizes, spread: float | None = None
 ) -> Plan:
     """Methods on random mixtures."""
     names, notes = choice.usable(default)
     sources = (
-        mixture_of(dim, count, points, spread, choice.seed + number)
-        for number, dim, count in product(range(datasets), dims, clusters)
+        Synthetic(dim, count, sizes.points, spread or default_spread(dim), choice.seed + number)
+        for number, dim, count in product(range(sizes.datasets), sizes.dims, sizes.clusters)
     )
     return Plan(list(choice.on(experiment, TABLE, sources, names)), notes)
 
 
-def mixture_of(dim: int, clusters: int, points: int, spread: float | None, seed: int) -> Synthetic:
-    return Synthetic(dim, clusters, points, default_spread(dim) if spread is None else spread, seed)
-
-
-def watched_runs(
-    plan: Plan, choice: Comparison, dim: int, clusters: Sequence[int], points: int, spread: float | None, runs: int
-) -> Iterator[Run]:
+def watched_runs(plan: Plan, choice: Comparison, dim: int, sizes: Sizes, spread: float | None = None) -> Iterator[Run]:
     """Several runs of the plan's starts on the first data set of each number of clusters, which keep all iterations."""
-    watched = replace(choice, settings=replace(choice.settings, watch=True), runs=runs)
+    watched = replace(choice, settings=replace(choice.settings, watch=True), runs=sizes.runs)
     starts = [name for name in plan.methods if name in SUBC]
     # Starts on Julia only if there are no others: otherwise each colour would have two lines.
     starts = starts or [name for name in plan.methods if name.startswith("SubC")]
-    sources = (mixture_of(dim, count, points, spread, choice.seed) for count in clusters)
+    spread = spread or default_spread(dim)
+    sources = (Synthetic(dim, count, sizes.points, spread, choice.seed) for count in sizes.clusters)
     return watched.on(plan.runs[0].experiment, QUALITATIVE, sources, starts)
 
 
@@ -312,12 +291,11 @@ def on_julia(name: str) -> str:
     return name + JULIA if name.lower() in map(str.lower, SUBC) else name
 
 
-def plan_paper(choice: Comparison, sizes: PaperSizes, real: Sets, backend: str) -> Plan:
+def plan_paper(choice: Comparison, sizes: Sizes, real: Sets, backend: str) -> Plan:
     """Every method on every data set, and several runs of each start on one data set of each number of clusters."""
     if backend == "julia" and choice.methods is not None:
         choice = replace(choice, methods=tuple(on_julia(name) for name in choice.methods))
-    size = (sizes.dims, sizes.clusters, sizes.points, sizes.datasets)
-    plan = plan_mixtures("paper", choice, paper_methods(backend), *size, None)
+    plan = plan_mixtures("paper", choice, paper_methods(backend), sizes)
     runs = [*plan.runs]
     for entry in real.sets:
         runs += replace(choice, runs=sizes.runs).on("paper", TABLE, [entry], plan.methods)
@@ -327,6 +305,5 @@ def plan_paper(choice: Comparison, sizes: PaperSizes, real: Sets, backend: str) 
         for run in runs
         for bound in (sizes.upper_bounds if run.method == OUR_PRIOR else sizes.upper_bounds[:1])
     ]
-    clusters = sizes.clusters if PLANE in sizes.dims else ()
-    watched = watched_runs(plan, choice, PLANE, clusters, sizes.points, None, sizes.runs)
+    watched = watched_runs(plan, choice, PLANE, sizes) if PLANE in sizes.dims else ()
     return Plan([*bounded, *watched], [*real.notes, *plan.notes])

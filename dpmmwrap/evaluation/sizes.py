@@ -19,7 +19,7 @@ def paper_set(name: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class PaperSizes:
+class Sizes:
     dims: tuple[int, ...] = (2, 3, 5, 10)
     clusters: tuple[int, ...] = (10, 20, 40)
     """As in the paper's two dimensions; for others it does not give the numbers."""
@@ -34,7 +34,7 @@ class PaperSizes:
     """Larger real data sets are reduced to a random sample."""
 
 
-SMALL = PaperSizes(
+SMALL = Sizes(
     clusters=(10, 40), points=2_000, datasets=1, runs=2, iterations=100, upper_bounds=(100,), max_points=1_000
 )
 """For a few minutes; DPGMM with 1,000 clusters alone would take longer."""

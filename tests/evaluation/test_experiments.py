@@ -25,7 +25,7 @@ from dpmmwrap.evaluation.experiments import (
 from dpmmwrap.evaluation.fits import FitSettings
 from dpmmwrap.evaluation.methods import OWN_PRIOR
 from dpmmwrap.evaluation.sets import Sets
-from dpmmwrap.evaluation.sizes import PaperSizes, paper_set
+from dpmmwrap.evaluation.sizes import Sizes, paper_set
 from dpmmwrap.evaluation.sources import Synthetic, load
 from dpmmwrap.evaluation.store import Store, locked, run_all
 from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows
@@ -35,7 +35,7 @@ QUICK = Comparison(("SubC-K-means", "K-means"), FitSettings(iterations=10), 2, 5
 
 
 def small_plan(choice: Comparison = QUICK, datasets: int = 2, qualitative: int = 0) -> Plan:
-    return plan_synthetic(choice, 2, [2, 3], 150, datasets, None, qualitative)
+    return plan_synthetic(choice, Sizes((2,), (2, 3), 150, datasets, qualitative), None)
 
 
 def ignore(run: Run, outcome: Outcome) -> None:
@@ -63,9 +63,10 @@ def test_a_plan_names_every_seed() -> None:
 
 def test_crowding_keeps_the_space() -> None:
     choice = replace(QUICK, methods=("SubC-Random",))
-    plan = plan_mixtures("paper", choice, (), [2, 5], [4, 8], 100, 1, None)
+    sizes = Sizes((2, 5), (4, 8), 100, 1)
+    plan = plan_mixtures("paper", choice, (), sizes)
     assert {(run.source.dim, run.source.spread) for run in plan.runs} == {(2, 50.0), (5, 10.0)}
-    plan = plan_mixtures("paper", choice, (), [2, 5], [4, 8], 100, 1, 7.0)
+    plan = plan_mixtures("paper", choice, (), sizes, 7.0)
     assert {run.source.spread for run in plan.runs} == {7.0}
 
 
@@ -235,7 +236,7 @@ def test_the_papers_sampler_is_on_one_backend() -> None:
 
 def test_the_papers_plan_has_every_bound_and_seed() -> None:
     choice = Comparison(("SubC-K-means", "DPGMM (our prior)"), FitSettings(ratio="reference"), 1, 3)
-    sizes = PaperSizes(dims=(2, 5), clusters=(3, 4), points=50, datasets=2, runs=3, upper_bounds=(9, 8))
+    sizes = Sizes(dims=(2, 5), clusters=(3, 4), points=50, datasets=2, runs=3, upper_bounds=(9, 8))
     plan = plan_paper(choice, sizes, Sets([], ["nothing at hand"]), "native")
     table = [run for run in plan.runs if run.part == TABLE]
     # Two dimensions, numbers of clusters and data sets; the sampler, and DPGMM with two bounds.
