@@ -44,7 +44,7 @@ PAPER_METHODS = {
     f"SubC-{word}{ending}": Method(subclusters(start, backend), colour)
     for ending, backend in (("", "native"), (JULIA, "julia"))
     for word, start, colour in (
-        *(("Random", "random", "#D55E00"), ("K-means", "kmeans", "#E69F00"), ("SplitNet", "splitnet", BLUE)),
+        ("Random", "random", "#D55E00"), ("K-means", "kmeans", "#E69F00"), ("SplitNet", "splitnet", BLUE),
     )
 } | {
     OUR_PRIOR: Method(rivals.given_prior, "#009E73"),
