@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dpmmwrap.families.diagonal.prior import NIG
-from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.numerics.rules import ByFeature
 from dpmmwrap.splitnet.features import Features, StoredFeatures
-from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
 
 STANDARD_ERRORS = 4.5
 """Standard errors by which a covariance may differ from the family's: among hundreds, smaller differences are not
 significant."""
-LABELLED_AT_ONCE = 1 << 14
 
 
 class Sums(NamedTuple):
@@ -186,9 +183,6 @@ class DiagonalLabeller(NamedTuple):
     offsets: Tensor
     linear: Tensor
     quadratic: Tensor
-
-    def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
-        return label_members(self, X, cluster, rows, LABELLED_AT_ONCE)
 
     def rule(self, cluster: int) -> ByFeature:
         """The rule for one cluster, without torch."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.numerics.rules import Quadratic
 from dpmmwrap.splitnet.features import (
     Features,
@@ -28,14 +27,12 @@ from dpmmwrap.splitnet.features import (
     triangle_features,
 )
 from dpmmwrap.splitnet.frame import Frame, frame_of, standardising
-from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
 
 LARGEST_WHITENED_DIM = 20
 """In more dimensions a context has too few points for a covariance. Features are then only standardised, and candidates
 are sought in some directions only."""
 LARGEST_STORED_DIM = 24
-LABELLED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -158,9 +155,6 @@ class FullLabeller(NamedTuple):
     constant: Tensor
     linear: Tensor
     quadratic: Tensor
-
-    def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
-        return label_members(self, X, cluster, rows, LABELLED_AT_ONCE)
 
     def rule(self, cluster: int) -> Quadratic:
         """The rule for one cluster, without torch."""

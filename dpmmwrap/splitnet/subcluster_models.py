@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from dpmmwrap.families.base import Prior
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.numerics.arrays import UInt8Array
+from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.numerics.rules import Rule
 from dpmmwrap.splitnet.features import Features
 
@@ -26,6 +27,7 @@ class View(NamedTuple):
     longest: Tensor
 
 
+LABELLED_AT_ONCE = 1 << 14
 SMALLEST_COUNT = 0.01
 """Least count of a half in EM. Rounding can make the count of an empty half slightly negative."""
 
@@ -76,11 +78,23 @@ class SubclusterModel(Protocol):
 class Labeller(Protocol):
     """Labels members of clusters, in the coordinates of the data."""
 
-    def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
-        """1 where the log odds are positive, for rows of X that are members of this cluster of the batch."""
+    @property
+    def centre(self) -> Tensor:
+        """The origins (B, D) of the clusters."""
+
+    def log_odds(self, cluster: int, d: Tensor) -> Tensor:
+        """The log odds of points x = d + centre of one cluster of the batch."""
 
     def rule(self, cluster: int) -> Rule:
         """The rule for one cluster of the batch, without torch."""
+
+
+def label_members(labeller: Labeller, X: Tensor, cluster: int, rows: IntArray) -> UInt8Array:
+    """1 where the log odds are positive, for rows of X that are members of this cluster of the batch; for a GPU."""
+    parts = torch.split(torch.from_numpy(rows).to(X.device), LABELLED_AT_ONCE)
+    centre = labeller.centre[cluster]
+    labels = [labeller.log_odds(cluster, X[part].double() - centre) > 0 for part in parts]
+    return torch.cat(labels).to(torch.uint8).cpu().numpy()
 
 
 def make_subcluster_model(prior: Prior, X: Tensor, present: Tensor, observed: Tensor | None) -> SubclusterModel:

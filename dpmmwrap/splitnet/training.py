@@ -178,10 +178,8 @@ class Training:
         readable = [kind for kind in sets if kind.name.startswith(COMPARED) and kind.X.shape[-1] <= MOST_FEATURES]
         if not readable:
             return ""
-        self.shipped = validate(SplitNet.load(readable[0].X.shape[-1]), readable)
-        return beside_shipped(
-            self.metrics, self.shipped, self.step * self.settings.batch, self.seconds / 60, shipped_card()
-        )
+        own, self.shipped = (validate(net, readable) for net in (self.network, SplitNet.load(readable[0].X.shape[-1])))
+        return beside_shipped(own, self.shipped, self.step * self.settings.batch, self.seconds / 60, shipped_card())
 
     def save_checkpoint(self, path: Path) -> None:
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
@@ -379,9 +377,9 @@ def run(
             stop = training.ended_by != "steps" or training.step == training.settings.steps
             if stop or training.step % max(1, training.settings.steps // training.settings.validations) == 0:
                 training.validate(sets)
-                if not training.shipped and (stop or training.seconds >= COMPARED_AFTER):
-                    remark = training.compare(sets)
                 training.save_checkpoint(checkpoint)
+            if not training.shipped and (stop or training.seconds >= COMPARED_AFTER):
+                remark = training.compare(sets)
             if progress is not None:
                 left = (now - begun) / (training.step - done_before) * (training.settings.steps - training.step)
                 said = (training.step, training.settings.steps, training.loss, training.metrics, left)

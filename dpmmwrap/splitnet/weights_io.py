@@ -21,9 +21,9 @@ CHECKSUM = "sha256"
 """Key of the weights file's checksum in its card: damaged numbers look like any others."""
 
 
-def shipped_path(folder: Path = FOLDER) -> Path:
+def shipped_path() -> Path:
     """The shipped weights, which serve all dimensions."""
-    return folder / "splitnet.safetensors"
+    return FOLDER / "splitnet.safetensors"
 
 
 def card_path(path: Path) -> Path:
@@ -39,7 +39,7 @@ def save_weights(path: Path, network: SplitNet, card: dict[str, Any]) -> None:
     write_json(card_path(path), card | {CHECKSUM: hashlib.sha256(content).hexdigest()})
 
 
-def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
+def load_weights(path: str | Path) -> SplitNet:
     """Load the network from a weights file; raise a ValueError that says what is wrong with it."""
     path = Path(path)
     tensors, metadata = read_tensors(path)
@@ -47,8 +47,6 @@ def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
         raise ValueError(f"{path} does not hold SplitNet weights of this version of dpmmwrap")
     sizes = _architecture(path, metadata.get("architecture", ""))
     network = SplitNet(sizes)
-    if dim is not None and network.dim not in (None, dim):
-        raise ValueError(f"the weights in {path} are for {network.dim} dimensions, not {dim}")
     expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
     if expected != {name: tensor.shape for name, tensor in tensors.items()}:
         raise ValueError(f"the weights in {path} do not fit the architecture that the file describes")

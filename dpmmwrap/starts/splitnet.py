@@ -28,7 +28,7 @@ from dpmmwrap.splitnet.frame import frame_of, principal
 from dpmmwrap.splitnet.full_subclusters import LARGEST_STORED_DIM
 from dpmmwrap.splitnet.network import LARGEST_DIM, SplitNet
 from dpmmwrap.splitnet.search import SearchSettings, find_splits
-from dpmmwrap.splitnet.subcluster_models import SubclusterModel, View, make_subcluster_model
+from dpmmwrap.splitnet.subcluster_models import SubclusterModel, View, label_members, make_subcluster_model
 from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 from dpmmwrap.starts import SplitCriterion
 
@@ -154,10 +154,10 @@ class SplitNetStart:
             weights = halves(context.model, rng)
             if len(searched):
                 weights.index_copy_(0, searched, self._weights(context.take(searched), rng))
-        label, X = context.model.labeller(weights), self.uploaded
+        labeller, X = context.model.labeller(weights), self.uploaded
         if X is None:
-            return [label.rule(cluster) for cluster in range(len(members))]
-        return [GivenSides(label(X, cluster, rows)) for cluster, rows in enumerate(members)]
+            return [labeller.rule(cluster) for cluster in range(len(members))]
+        return [GivenSides(label_members(labeller, X, cluster, rows)) for cluster, rows in enumerate(members)]
 
     def _weights(self, context: SplitContext, rng: Generator) -> Tensor:
         """Weights (B, F) of the best splits found by a search."""

@@ -22,7 +22,7 @@ def test_it_writes_weights_and_a_card(run, tmp_path: Path) -> None:
     assert "step 4/4: loss" in done.err and "at difficulty 33%, ARI easy 3" in done.err
     assert done.err.count("the training sets get harder during the first 1,000 steps") == 1
     assert "on hard pairs in 3 dimensions after 0 min; the shipped network has 0." in done.err
-    assert load_weights(path, 3).describe()["kind"] == "axes"
+    assert load_weights(path).describe()["kind"] == "axes"
     assert path.with_suffix(".json").exists()
     assert not list(tmp_path.glob("*.checkpoint"))
 

@@ -192,7 +192,7 @@ def test_the_weights_that_are_shipped_are_those_of_their_card() -> None:
     from dpmmwrap.splitnet.weights_io import CHECKSUM, card_path, load_weights, shipped_path
 
     assert CHECKSUM in json.loads(card_path(shipped_path()).read_text())
-    assert load_weights(shipped_path(), 7).dim is None
+    assert load_weights(shipped_path()).dim is None
 
 
 def test_damaged_checkpoints_of_a_training(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.row_loops import label_members_by_feature
+from dpmmwrap.numerics.rules import Rows
 from dpmmwrap.splitnet import refine
 from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.features import OuterFeatures, triangle_features
 from dpmmwrap.splitnet.full_subclusters import FullSubclusters
-from dpmmwrap.splitnet.subcluster_models import make_subcluster_model
+from dpmmwrap.splitnet.subcluster_models import label_members, make_subcluster_model
 from dpmmwrap.splitnet.synthesis import draw_test_sets
 
 FAMILIES = ("full", "diag", "spherical")
@@ -154,11 +155,10 @@ def test_labels_are_the_signs_of_the_log_odds(family: str, missing: bool, dim: i
     context = context_of(prior_of(family, dim), X, missing=missing)
     sides = refine.maximise(context, group_of(context, group))
     expected = refine.log_odds(context, sides)[0, 0].numpy()
-    label = context.model.labeller(context.model.log_odds(sides.sums, context.strength)[:, 0])
+    labeller = context.model.labeller(context.model.log_odds(sides.sums, context.strength)[:, 0])
     rows = rng.permutation(900)[:500]
     sure = np.abs(expected[rows]) > 1e-3
-    for points in (X, torch.from_numpy(X)):
-        found = label(points, 0, rows)
+    for found in (labeller.rule(0)(Rows(X, rows)), label_members(labeller, torch.from_numpy(X), 0, rows)):
         assert found.dtype == np.uint8
         np.testing.assert_array_equal(found[sure], (expected[rows] > 0)[sure])
 
