@@ -29,7 +29,6 @@ PUBLIC_MODULES = [
     "families.poisson.prior",
     "backends",
     "model.data_prior",
-    "posterior.group_mixin",
     "posterior.mixin",
     "posterior.mixture_file",
     "streams.mixin",

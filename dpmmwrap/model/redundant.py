@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.files import read_arrays
 from dpmmwrap.files.selection import listed
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import sample_rows, winsorized
 
+STORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 CONSTANT = 3.0
 """A column is constant if its values differ by at most this many units in the last place."""
 UNEXPLAINED = 1e-4
@@ -31,7 +34,7 @@ class ColumnMap(NamedTuple):
     matrix: Float64Array
     offset: Float64Array
 
-    def points(self, kept: FloatArray) -> Float64Array:
+    def features(self, kept: FloatArray) -> Float64Array:
         """All columns of rows."""
         return np.asarray(kept @ self.matrix.T + self.offset)
 
@@ -40,6 +43,21 @@ class ColumnMap(NamedTuple):
         if kept.ndim == 2:
             return np.asarray(kept @ (self.matrix**2).T)
         return np.asarray(self.matrix @ kept @ self.matrix.T)
+
+    def arrays(self) -> dict[str, Any]:
+        """The contents of a file."""
+        return dict(zip(STORED, self, strict=True))
+
+    @classmethod
+    def read(cls, path: str | Path) -> ColumnMap | None:
+        """Read from a file; None if no columns were left out."""
+        arrays = read_arrays(path, required=(), optional=STORED)
+        if not arrays:
+            return None
+        restored = cls(*(arrays[name] for name in STORED))
+        if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
+            raise ValueError("its arrays do not belong together")
+        return restored
 
 
 Extremes = Callable[[list[int]], tuple[Any, Any]]

@@ -6,15 +6,15 @@ merges them. Everything else stays as the fit has learned it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.model.short_chains import short_chain, short_settings
 from dpmmwrap.numerics.arrays import IntArray, evenly_spaced
-from dpmmwrap.partitions import PartitionPrior
+
+if TYPE_CHECKING:
+    from dpmmwrap.posterior.mixin import PosteriorMixin
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The factor 1 shows what a short chain on a sample finds with the same prior."""
@@ -32,46 +32,26 @@ class AtSetting(NamedTuple):
     n_clusters: int
 
 
-class FittedPrior(NamedTuple):
-    """The result of a fit, in the sampler's terms."""
-
-    points: Points
-    labels: IntArray
-    """-1 for outliers."""
-    prior: Prior
-    hyperprior: LearnedPrior
-    partition_prior: PartitionPrior
-    outlier_weight: float = 0.0
-    outlier_prior: Any = None
-    weights: Any = None
-
-
-def sensitivity_of(fitted: FittedPrior, seed: int = 0) -> list[AtSetting]:
-    """The numbers of clusters at other values of each setting, from short chains on a sample of the points."""
+def sensitivity_of(model: PosteriorMixin, labels: IntArray) -> list[AtSetting]:
+    """The numbers of clusters at other values of each setting, from short chains on a sample of the kept rows, which
+    have these labels."""
     # Outliers of the fit are left out: as initial clusters they would stay.
-    inside = np.flatnonzero(fitted.labels >= 0)
+    inside = np.flatnonzero(labels >= 0)
     rows = inside[evenly_spaced(len(inside), MOST_POINTS)]
-    weights = None if fitted.weights is None else fitted.weights[rows]
-    some = fitted._replace(points=fitted.points[rows], labels=fitted.labels[rows], weights=weights)
-    return [
-        AtSetting(setting, factor, clusters_at(some, setting, factor, seed))
-        for setting in SETTINGS
-        for factor in FACTORS
-    ]
+    points = model._some_points[rows]
 
+    def clusters_at(setting: str, factor: float) -> int:
+        prior, is_alpha = model._prior, setting == "alpha"
+        settings = short_settings(
+            model.partition_prior_.scaled(factor if is_alpha else 1.0),
+            prior if is_alpha else model._hyperprior.scaled(prior, setting, factor),
+            ITERATIONS,
+            init_clusters=labels[rows],
+            weights=None if model._some_weights is None else model._some_weights[rows],
+            outlier_weight=float(model.outlier_weight),
+            outlier_prior=model._outliers,
+        )
+        found = short_chain(points, settings).labels
+        return len(np.unique(found[found >= 0]))
 
-def clusters_at(fitted: FittedPrior, setting: str, factor: float, seed: int) -> int:
-    """The number of clusters that a short chain finds if a setting is multiplied by a factor."""
-    is_alpha = setting == "alpha"
-    settings = short_settings(
-        fitted.partition_prior.scaled(factor if is_alpha else 1.0),
-        fitted.prior if is_alpha else fitted.hyperprior.scaled(fitted.prior, setting, factor),
-        ITERATIONS,
-        seed=seed,
-        init_clusters=fitted.labels,
-        weights=fitted.weights,
-        outlier_weight=fitted.outlier_weight,
-        outlier_prior=fitted.outlier_prior,
-    )
-    found = short_chain(fitted.points, settings).labels
-    return len(np.unique(found[found >= 0]))
+    return [AtSetting(setting, factor, clusters_at(setting, factor)) for setting in SETTINGS for factor in FACTORS]

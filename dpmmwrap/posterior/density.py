@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -33,60 +33,38 @@ class Density(NamedTuple):
     """A row for each quantile (q, n)."""
 
 
-class MixtureComponents(NamedTuple):
-    """The components of one or several partitions, one after the other."""
-
-    posterior: Any
-    counts: Float64Array
-    """The number of points of each; 0 for outliers."""
-    outside: Float64Array
-    """The fixed weight of outlier components; 0 for clusters."""
-    starts: IntArray
-
-
 def density_of(
     mixture: Mixture, points: FloatArray, quantiles: Sequence[float], columns: list[int] | None, rng: Generator
 ) -> Density:
     """The density at points (n, D), or the marginal density of some columns at points with only these."""
-    components = components_of(mixture)
-    rounds = -(-MIXTURES // len(components.starts))
-    densities = np.concatenate([one_round(mixture, components, points, columns, rng) for _ in range(rounds)])
-    return Density(densities.mean(axis=0), np.quantile(densities, np.asarray(quantiles, dtype=np.float64), axis=0))
-
-
-def components_of(mixture: Mixture) -> MixtureComponents:
-    """The components of all partitions over which a mixture is averaged, or of the only one."""
-    total = (mixture.counts + mixture.size_shift).sum()
     averaged, share = mixture.averaged, 1 - mixture.outlier_weight
+    # The components of all partitions over which the mixture is averaged, one after the other, or of the only one.
     starts: IntArray
     if averaged is None:
         weights, posterior, starts = np.exp(mixture._log_weights), mixture.posterior, np.zeros(1, np.int64)
     else:
         weights, posterior, starts = averaged.weights, averaged.posterior, averaged.starts
-    outside = np.zeros(len(weights))
+    # Outliers are the last component of a partition, and their weight is fixed.
+    outside, ends = np.zeros(len(weights)), np.append(starts[1:], len(weights))
     if mixture.outlier_weight > 0:
-        # Outliers are the last component of a partition.
-        outside[np.append(starts[1:], len(weights)) - 1] = mixture.outlier_weight
-    return MixtureComponents(posterior, np.where(outside > 0, 0.0, weights * total / share), outside, starts)
+        outside[ends - 1] = mixture.outlier_weight
+    counts = np.where(outside > 0, 0.0, weights * (mixture.counts + mixture.size_shift).sum() / share)
 
+    def one_round() -> Float64Array:
+        """The densities of one mixture for each partition (partitions, n)."""
+        gammas = rng.standard_gamma(counts)
+        drawn = outside + share * gammas / np.repeat(np.add.reduceat(gammas, starts), ends - starts)
+        means, covariances = posterior.draw_gaussians(rng)
+        if columns is not None:
+            for part in (mixture.subspace, mixture.restored):
+                if part is not None:
+                    means, covariances = part.features(means), part.covariances(covariances)
+            means, covariances = means[:, columns], marginal(covariances, columns)
+        densities = np.exp(log_density_of(points, means, covariances, posterior.tail_freedoms))
+        return np.asarray(np.add.reduceat(drawn[:, None] * densities, starts, axis=0))
 
-def one_round(
-    mixture: Mixture, components: MixtureComponents, points: FloatArray, columns: list[int] | None, rng: Generator
-) -> Float64Array:
-    """The densities of one mixture for each partition (partitions, n)."""
-    posterior, starts = components.posterior, components.starts
-    gammas = rng.standard_gamma(components.counts)
-    sums = np.repeat(np.add.reduceat(gammas, starts), np.diff(np.append(starts, len(gammas))))
-    weights = components.outside + (1 - mixture.outlier_weight) * gammas / sums
-    means, covariances = posterior.draw_gaussians(rng)
-    if columns is not None:
-        if mixture.subspace is not None:
-            means, covariances = mixture.subspace.features(means), mixture.subspace.covariances(covariances)
-        if mixture.restored is not None:
-            means, covariances = mixture.restored.points(means), mixture.restored.covariances(covariances)
-        means, covariances = means[:, columns], marginal(covariances, columns)
-    densities = np.exp(log_density_of(points, means, covariances, posterior.tail_freedoms))
-    return np.asarray(np.add.reduceat(weights[:, None] * densities, starts, axis=0))
+    densities = np.concatenate([one_round() for _ in range(-(-MIXTURES // len(starts)))])
+    return Density(densities.mean(axis=0), np.quantile(densities, np.asarray(quantiles, dtype=np.float64), axis=0))
 
 
 def marginal(covariances: Float64Array, columns: list[int]) -> Float64Array:

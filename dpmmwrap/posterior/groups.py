@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import entr
 
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.posterior.merging import Step, merging_by
+from dpmmwrap.posterior.merging import Confusion, Entropy, Merging, OneCluster, Step
 from dpmmwrap.posterior.separation import GroupEvidence
 
 METHODS = ("separation", "dip", "demp", "entropy")
@@ -177,19 +177,23 @@ def group_components(
         raise ValueError(f"cut should be a number of at least 0, or None, not {cut!r}")
     columns, counts = checked(tau, weights)
     uncertainty = float(entr(columns).sum(axis=0) @ counts / counts.sum())
-    if method != "entropy":
+    merging: Merging
+    if method == "entropy":
+        merging = Entropy(columns, counts)
+    else:
         cut = CONFUSED[method] if cut is None else cut
-    merging = merging_by(method, columns, counts, cut, (seen or GroupEvidence()) if method == "separation" else None)
+        seen = (seen or GroupEvidence()) if method == "separation" else None
+        merging = Confusion(columns, counts) if method == "demp" else OneCluster(columns, counts, cut, seen)
     steps = [merging.step() for _ in range(len(columns) - 1)]
     criterion = np.array([step.criterion for step in steps])
+    removed = np.cumsum(criterion)
     if method != "entropy":
         heights = 1.0 - np.minimum.accumulate(criterion)
     else:
-        removed = np.cumsum(criterion)
         # If nothing overlaps, no union is better than another.
         heights = removed / removed[-1] if removed.size and removed[-1] > 0 else np.ones(len(steps))
     if cut is None:
-        entropies = uncertainty - np.append(0.0, np.cumsum(criterion))
+        entropies = uncertainty - np.append(0.0, removed)
         suggested = elbow(entropies, np.array([step.points for step in steps]))
         # Two lines have a break even if nothing overlaps, so a union should gain more than one uncertain point.
         suggested = max(suggested, len(columns) - steps_above(criterion, math.log(2.0) / counts.sum()))

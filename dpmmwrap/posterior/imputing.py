@@ -33,25 +33,22 @@ def impute(mixture: Mixture, X: Any, n_draws: int | None, rng: Generator) -> Flo
     for begin in range(0, len(gaps), BLOCK):
         chosen = gaps[begin : begin + BLOCK]
         kept = mixture._useful(rows[chosen])
-        posterior, shares = shares_of(mixture, kept)
+        # The probabilities of components given the observed values of each row (rows, components).
+        if mixture.averaged is not None:
+            posterior, shares = mixture.averaged.posterior, mixture.averaged._shares(kept)[0]
+            shares /= len(mixture.averaged.starts)
+        else:
+            posterior, densities = mixture.posterior, mixture._log_densities(kept)
+            shares = np.exp(densities - densities.max(axis=1, keepdims=True))
+            shares /= shares.sum(axis=1, keepdims=True)
         for copy in copies:
             if n_draws is None:
                 filled = expected_rows(posterior, shares, kept)
             else:
                 filled = posterior.impute(kept, draw_columns(shares, rng), rng)
-            whole = filled if mixture.restored is None else mixture.restored.points(filled)
+            whole = filled if mixture.restored is None else mixture.restored.features(filled)
             copy[chosen] = np.where(np.isnan(rows[chosen]), whole, rows[chosen])
     return copies[0] if n_draws is None else copies
-
-
-def shares_of(mixture: Mixture, rows: FloatArray) -> tuple[Any, Float64Array]:
-    """Components, and their probabilities given the observed values of each row (rows, components)."""
-    if mixture.averaged is not None:
-        shares, _ = mixture.averaged._shares(rows)
-        return mixture.averaged.posterior, shares / len(mixture.averaged.starts)
-    densities = mixture._log_densities(rows)
-    shares = np.exp(densities - densities.max(axis=1, keepdims=True))
-    return mixture.posterior, shares / shares.sum(axis=1, keepdims=True)
 
 
 def expected_rows(posterior: Any, shares: Float64Array, rows: FloatArray) -> Float64Array:

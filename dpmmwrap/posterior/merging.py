@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import entr
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.posterior.modes import has_two_modes
 from dpmmwrap.posterior.separation import (
     CLEAR,
     REPRODUCED,
@@ -67,10 +66,7 @@ class Merging:
         """The criterion of each pair (K, K), symmetric; entries of components that are not alive are ignored."""
         raise NotImplementedError
 
-    def join(self, kept: int, gone: int) -> None:
-        raise NotImplementedError
-
-    def join_columns(self, kept: int, gone: int) -> tuple[IntArray, IntArray]:
+    def join(self, kept: int, gone: int) -> Any:
         """Add up the probabilities of the two. Returns the points of other components that are now most probably in the
         union, and these components. O(N)."""
         self.columns[kept] += self.columns[gone]
@@ -113,7 +109,7 @@ class Confusion(Merging):
         return np.asarray(np.minimum(np.maximum(confused, confused.T), 1.0))
 
     def join(self, kept: int, gone: int) -> None:
-        points, before = self.join_columns(kept, gone)
+        points, before = super().join(kept, gone)
         self.totals[kept] += self.totals[gone]
         self.sums[kept] += self.sums[gone]
         self.sums[:, kept] += self.sums[:, gone]
@@ -124,15 +120,21 @@ class Confusion(Merging):
             self.sums[k] = self.summed(np.flatnonzero(self.best == k))
 
 
-class OneMode(Confusion):
-    """Confusion of components whose points have one mode; other pairs are joined last."""
+class OneCluster(Confusion):
+    """Confusion of components that are one cluster; pairs that are two clusters are joined last.
 
-    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float) -> None:
+    Without further evidence ("dip"), two clusters are those whose points have two modes along the log ratio of the
+    densities; with it ("separation"), those that a gap or half samples separate (`separation.py`).
+    """
+
+    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: GroupEvidence | None) -> None:
         super().__init__(columns, counts)
-        self.cut = cut
-        # Pairs that are known to have two modes.
+        self.cut, self.seen, self.only_apart = cut, seen, False
+        # Pairs that are known to be two clusters.
         self.apart = np.zeros((len(columns), len(columns)), dtype=bool)
-        self.only_apart = False
+        self.first_best, self.first_scores = self.best.copy(), self.scores()
+        self.members = [[k] for k in range(len(columns))]
+        self.tables = [count_rows(half, self.best, len(columns)) for half in (seen.halves if seen else ())]
 
     def step(self) -> Step:
         step = super().step()
@@ -145,48 +147,27 @@ class OneMode(Confusion):
             one, other = divmod(int(open_pairs.argmax()), len(open_pairs))
             if open_pairs[one, other] <= self.cut:
                 self.only_apart = True
-            elif self.has_two_modes(one, other):
+            elif self.are_two(one, other):
                 self.apart[one, other] = self.apart[other, one] = True
             else:
                 return open_pairs
         return scores
 
-    def has_two_modes(self, one: int, other: int) -> bool:
-        """Whether the points of either have two modes along the log ratio of their densities."""
-        points = self.points_of(one, other)
-        return has_two_modes(self.log_ratio(one, other, points), self.counts[points])
-
-    def points_of(self, one: int, other: int) -> IntArray:
-        return np.flatnonzero((self.best == one) | (self.best == other))
-
-    def log_ratio(self, one: int, other: int, points: IntArray) -> Float64Array:
+    def are_two(self, one: int, other: int) -> bool:
+        """Whether two unions are two clusters."""
+        points: IntArray = np.flatnonzero((self.best == one) | (self.best == other))
         first, second = (np.log(np.maximum(self.columns[k, points], TINY)) for k in (one, other))
-        return np.asarray(first - second)
-
-    def join(self, kept: int, gone: int) -> None:
-        super().join(kept, gone)
-        self.apart[kept] = self.apart[:, kept] = False
-
-
-class OneCluster(OneMode):
-    """Confusion of components that neither a gap nor half samples separate (`separation.py`)."""
-
-    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: GroupEvidence) -> None:
-        super().__init__(columns, counts, cut)
-        self.seen = seen
-        self.first_best, self.first_scores = self.best.copy(), self.scores()
-        self.members = [[k] for k in range(len(columns))]
-        self.tables = [count_rows(half, self.best, len(columns)) for half in seen.halves]
-
-    def has_two_modes(self, one: int, other: int) -> bool:
-        """Whether the two are two clusters."""
-        pair = self.meeting(one, other)
+        if self.seen is None:
+            return has_gap(first - second, self.counts[points])
+        # The unions meet where two of their components are confused most often.
+        near = self.first_scores[np.ix_(self.members[one], self.members[other])]
+        i, j = np.unravel_index(int(near.argmax()), near.shape)
+        pair = self.members[one][i], self.members[other][j]
         reproduced = boundary_in(self.tables, *pair) >= REPRODUCED
         if reproduced and self.seen.fits:
             return True
         level = WEAK if reproduced else CLEAR / (len(self.columns) - 1)
-        points = self.points_of(one, other)
-        if not has_gap(self.log_ratio(one, other, points), self.counts[points], level):
+        if not has_gap(first - second, self.counts[points], level):
             return False
         inside = np.isin(self.first_best[points], pair)
         if self.seen.shape is None or not inside.any():
@@ -194,14 +175,9 @@ class OneCluster(OneMode):
         values, points = along_line(self.seen.shape, points, inside, *pair)
         return has_gap(values, self.counts[points], level)
 
-    def meeting(self, one: int, other: int) -> tuple[int, int]:
-        """Where two unions meet: the two of their components that are confused most often."""
-        near = self.first_scores[np.ix_(self.members[one], self.members[other])]
-        i, j = np.unravel_index(int(near.argmax()), near.shape)
-        return self.members[one][i], self.members[other][j]
-
     def join(self, kept: int, gone: int) -> None:
         super().join(kept, gone)
+        self.apart[kept] = self.apart[:, kept] = False
         self.members[kept] = self.members[kept] + self.members[gone]
 
 
@@ -232,7 +208,7 @@ class Entropy(Merging):
         return np.array(self.drops)
 
     def join(self, kept: int, gone: int) -> None:
-        self.join_columns(kept, gone)
+        super().join(kept, gone)
         others = (self.component != kept) & (self.component != gone)
         union = np.flatnonzero(self.columns[kept] > NEGLIGIBLE).astype(np.int32)
         self.component = np.concatenate([self.component[others], np.full(len(union), kept, np.int32)])
@@ -240,14 +216,3 @@ class Entropy(Merging):
         self.probability = np.concatenate([self.probability[others], self.columns[kept, union]])
         self.entropy = np.concatenate([self.entropy[others], entr(self.columns[kept, union])])
         self.drops[kept] = self.drops[:, kept] = self.drops_with(kept)
-
-
-def merging_by(
-    method: str, columns: Float64Array, counts: Float64Array, cut: float | None, seen: GroupEvidence | None
-) -> Merging:
-    if method == "entropy":
-        return Entropy(columns, counts)
-    if method == "demp":
-        return Confusion(columns, counts)
-    assert cut is not None
-    return OneMode(columns, counts, cut) if seen is None else OneCluster(columns, counts, cut, seen)

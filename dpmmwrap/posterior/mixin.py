@@ -8,35 +8,61 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dpmmwrap.backends.dask import is_lazy
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.inputs import new_rows
 from dpmmwrap.model.parameters import at_least, check_value
-from dpmmwrap.model.sensitivity import AtSetting, FittedPrior, sensitivity_of
+from dpmmwrap.model.sensitivity import AtSetting, sensitivity_of
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.posterior.answers import OneAnswer, answers
 from dpmmwrap.posterior.arviz import to_arviz
 from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
 from dpmmwrap.posterior.density import Density
-from dpmmwrap.posterior.group_mixin import GroupsMixin, generator
+from dpmmwrap.posterior.fit_check import FitCheck, can_check, fit_check
+from dpmmwrap.posterior.groups import Groups
 from dpmmwrap.posterior.imputing import impute
+from dpmmwrap.posterior.model_groups import (
+    GroupDraws,
+    default_groups,
+    fold_groups,
+    group_draws,
+    kept_components,
+    kept_mixture,
+)
 from dpmmwrap.posterior.predictor import Predictor
 from dpmmwrap.posterior.representative import coclustering
-from dpmmwrap.posterior.resampling import Reproducibility
+from dpmmwrap.posterior.separation import GroupEvidence
 from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.evidence import log_evidence_at_best
 
 
-class PosteriorMixin(GroupsMixin, Predictor):
-    """Predictions of a fitted model, and methods that use its draws."""
+class PosteriorMixin(Predictor):
+    """Predictions of a fitted model, its groups, and methods that use its draws."""
 
-    chain_agreement_: tuple[float, ...]
-    reproducibility_: tuple[Reproducibility, ...]
-    loss: str | None
-    _log_noise: float
+    mixture_: Mixture
+    labels_: IntArray
+    draws_: Draws | None
+    partition_prior_: PartitionPrior
+    random_state: Any
+    outlier_weight: float
+    loss: Any
+    _some_points: Any
+    """The rows that the model keeps, less `_offset`, as the sampler takes them."""
+    _some_weights: Any
     _components: IntArray | None
-    """The clusters of the kept rows before some were joined, if some were."""
+    """The clusters of these rows before some were joined; None if none were."""
+    _offset: Any
+    _present: Any
+    _prior: Any
+    _hyperprior: Any
+    _outliers: Any
+    _log_noise: float
+    _groups_known: tuple[Groups, GroupEvidence] | None
+    _fit_check: FitCheck | None
 
     def _ask(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
@@ -46,6 +72,11 @@ class PosteriorMixin(GroupsMixin, Predictor):
 
         columns = self.mixture_.n_clusters + int(self.outlier_weight > 0) if method == "predict_proba" else None
         return by_blocks(self, method, X, np.int32 if method == "predict" else np.float64, columns)
+
+    def _rows(self, X: Any) -> Any:
+        """New rows as the fitted mixture takes them."""
+        check_is_fitted(self)
+        return new_rows(self, X)
 
     def impute(self, X: Any, n_draws: int | None = None) -> Float64Array:
         """Fill in missing values (NaN) of columns of numbers.
@@ -95,11 +126,6 @@ class PosteriorMixin(GroupsMixin, Predictor):
         """
         mean = self.score_samples(X).mean()
         return mean if is_lazy(X) else float(mean)
-
-    def _rows(self, X: Any) -> Any:
-        """New rows as the fitted mixture takes them."""
-        check_is_fitted(self)
-        return new_rows(self, X)
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
         """New points from the fitted mixture, or from those of the draws that predictions are averaged over.
@@ -188,6 +214,106 @@ class PosteriorMixin(GroupsMixin, Predictor):
         rows = X if columns is not None else self._rows(X)
         return self.mixture_.density(rows, quantiles, columns=columns, rng=generator(self))
 
+    def groups(
+        self, X: Any = None, *, method: str = "auto", cut: float | None = None, n_groups: int | None = None
+    ) -> Groups:
+        """Clusters that overlap, joined step by step into a tree.
+
+        A class that is not Gaussian comes out as several clusters, which together are a group.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D), default=None
+            The data, or other rows, to measure overlap; None for the rows that the model keeps.
+        method : {"auto", "separation", "dip", "demp", "entropy", "fold"}, default="auto"
+            The first four join the two clusters that are confused most often (Hennig 2010). "separation" does not join
+            clusters with a gap between them, by the dip test (Hartigan and Hartigan 1985) at the level of 5%; "auto"
+            nor those whose boundary fits to half of the rows reproduce (Hennig 2007); "dip" tests at the level of 25%;
+            "demp" always joins. "entropy" joins the two whose union lowers the entropy most (Baudry et al. 2010),
+            "fold" the two whose components are closest, over all draws (Dombowsky and Dunson 2024).
+        cut : float, default=None
+            Where to cut the tree: at this probability of confusion (by default 0.01, and 0.025 for "demp"), at this
+            drop in entropy in nats per point ("entropy"; by default the elbow of the entropy), or at this Hellinger
+            distance ("fold"; by default the mean over all pairs of rows).
+        n_groups : int, default=None
+            The number of groups; None for the suggested cut.
+
+        Returns
+        -------
+        Groups
+            The tree, and where to cut it.
+
+        Examples
+        --------
+        Points on an arc come out as several Gaussians that overlap:
+
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> angle = np.linspace(0, 3, 400)
+        >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+        >>> X += 0.05 * np.random.default_rng(0).normal(size=X.shape)
+        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+        >>> groups = model.groups()
+        >>> groups.suggested < model.n_clusters_
+        True
+        >>> groups.of_points(model.labels_).shape
+        (400,)
+        """
+        check_is_fitted(self)
+        mixture, rows = (self.mixture_, self._rows(X)) if X is not None else (kept_mixture(self), self._some_points)
+        if method == "fold":
+            groups = fold_groups(mixture, rows, cut)
+        elif method == "auto" and X is None:
+            groups = default_groups(self, cut)[0]
+        else:
+            groups = mixture.groups(rows, "separation" if method == "auto" else method, cut)
+        if method == "auto":
+            groups = replace(groups, second_opinion=mixture.groups(rows, "demp").suggested)
+        if n_groups is None:
+            return groups
+        groups.labels_at(n_groups)
+        return replace(groups, suggested=int(n_groups), threshold=None, reason=f"n_groups is {n_groups}")
+
+    @property
+    def groups_(self) -> IntArray:
+        """The group of each row at the suggested cut of `groups()` (N,), -1 for outliers. Computed on access; groups
+        consist of the clusters in `labels_`."""
+        return self.groups().of_points(self.labels_)
+
+    def group_draws(self) -> GroupDraws:
+        """How sure the suggested groups are: the groups of several draws, each with other half samples.
+
+        Returns
+        -------
+        GroupDraws
+            `n_groups`, the probability of each number of groups; `confidence` of each row's group; `coclustering`;
+            `credible_ball`.
+        """
+        check_is_fitted(self)
+        return group_draws(self)
+
+    def fit_check(self) -> FitCheck:
+        """Whether the data are consistent with the model, such as Gaussian clusters.
+
+        The log densities of held-out rows are compared with those of points drawn from the model.
+
+        Returns
+        -------
+        FitCheck
+            `p_value`, `distance`, `fits`; `print` summarises it in a sentence.
+        """
+        check_is_fitted(self)
+        if self._fit_check is None:
+            if not self._can_check():
+                raise ValueError("fit_check needs Gaussian clusters without weights and without an outlier component")
+            probabilities = kept_mixture(self).predict_proba(self._some_points)
+            rng = generator(self)
+            self._fit_check = fit_check(self._some_points, probabilities, self._prior, self._hyperprior, rng)
+        return self._fit_check
+
+    def _can_check(self) -> bool:
+        return can_check(self.mixture_.posterior, self.mixture_.outlier_weight, self._some_weights)
+
     def credible_ball(self, level: float = 0.95) -> CredibleBall:
         """How far the draws are from `labels_` (Wade and Ghahramani 2018).
 
@@ -201,7 +327,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
         CredibleBall
             The radius, and the clusterings on the edge; `print` summarises it in a sentence.
         """
-        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
+        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)
 
     def answers(self, most: int = 3) -> list[OneAnswer]:
         """The partitions that represent the draws, several if these have distinct modes (Balocchi and Wade 2025).
@@ -217,7 +343,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
             `labels`, `n_clusters` and `share` of the draws, the largest share first; only one without distinct modes.
         """
         check_value("most", most, [at_least(1)])
-        return answers(self._draws().kept_labels, most, self.loss)  # type: ignore[arg-type]
+        return answers(self._draws().kept_labels, most, self.loss)
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (pip install 'dpmmwrap[posterior]').
@@ -236,21 +362,17 @@ class PosteriorMixin(GroupsMixin, Predictor):
             raise AttributeError(f"{type(self).__name__} has no covariances_ before a fit of Gaussian clusters")
         return self.mixture_.covariances
 
-    def _components_of_some(self) -> IntArray:
-        """The components of the rows that the model keeps: their clusters, before some were joined."""
-        return self._labels_of_some() if self._components is None else self._components
-
     @property
     def log_evidence_(self) -> float:
         """A lower bound of log p(X) of the kept rows, over all labellings. Computed on access."""
         check_is_fitted(self)
-        labels = self._components_of_some()
+        labels = kept_components(self)
         inside, weights = labels >= 0, self._some_weights
         evidence = log_evidence_at_best(
             self._prior, self._hyperprior, self._some_points[inside], labels[inside], self.partition_prior_,
             None if weights is None else weights[inside],
         )  # fmt: skip
-        return evidence + self._log_noise * int(inside.sum())
+        return float(evidence + self._log_noise * int(inside.sum()))
 
     def sensitivity(self) -> list[AtSetting]:
         """How the number of clusters depends on the default prior's width, its kappa and the concentration.
@@ -266,7 +388,9 @@ class PosteriorMixin(GroupsMixin, Predictor):
         check_is_fitted(self)
         if self._hyperprior is None:
             raise ValueError("sensitivity needs the default prior of numeric columns, and this model has another prior")
-        points, labels = self._some_points, self._components_of_some()
-        outliers = (float(self.outlier_weight), self._outliers)
-        priors = (self._prior, self._hyperprior, self.partition_prior_)
-        return sensitivity_of(FittedPrior(points, labels, *priors, *outliers, self._some_weights))
+        return sensitivity_of(self, kept_components(self))
+
+
+def generator(model: Any) -> np.random.Generator:
+    """A generator from `random_state`."""
+    return np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))

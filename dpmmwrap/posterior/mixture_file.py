@@ -18,7 +18,6 @@ from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.sampler.draws import Draws
 
-RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
 FIRST_FAMILY = family_named(FAMILIES[0]).kinds[0]
 
@@ -28,12 +27,11 @@ def save(mixture: Mixture, path: str | Path) -> None:
     arrays: dict[str, Any] = {name: getattr(mixture.posterior, name) for name in mixture.posterior.FIELDS}
     arrays |= {"format": np.array(FORMAT), "family": np.array(mixture.family), "counts": mixture.counts}
     arrays |= {"outlier_weight": mixture.outlier_weight, "size_shift": mixture.size_shift}
-    for part in (mixture.columns, mixture.preparation, mixture.subspace, mixture.averaged, mixture.memory):
+    of_columns = (mixture.columns, mixture.preparation, mixture.restored, mixture.subspace)
+    for part in (*of_columns, mixture.averaged, mixture.memory):
         arrays |= {} if part is None else part.arrays()
     if mixture.feature_names is not None:
         arrays["feature_names"] = np.array(mixture.feature_names, dtype=str)
-    if mixture.restored is not None:
-        arrays |= dict(zip(RESTORED, mixture.restored, strict=True))
     if mixture.draws is not None:
         arrays |= {f"draws_{name}": array for name, array in mixture.draws.arrays().items()}
     write_npz(path, arrays)
@@ -93,7 +91,7 @@ def load(path: str | Path) -> Mixture:
             Draws.read(path, "draws_"),
             tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None,
             Preparation.read(path),
-            read_restored(path),
+            ColumnMap.read(path),
             float(arrays.get("size_shift", 0.0)),
             Subspace.read(path),
             Memory.read(path, family),
@@ -111,14 +109,3 @@ def load(path: str | Path) -> Mixture:
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(f"{path} is a damaged model file: {error}") from error
     return mixture
-
-
-def read_restored(path: str | Path) -> ColumnMap | None:
-    """How to restore columns that were left out, if there are any."""
-    arrays = read_arrays(path, required=(), optional=RESTORED)
-    if not arrays:
-        return None
-    restored = ColumnMap(*(arrays[name] for name in RESTORED))
-    if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
-        raise ValueError("its arrays do not belong together")
-    return restored

@@ -6,7 +6,6 @@ which is convex up to the mode and concave after it.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,6 @@ from dpmmwrap.numerics.special import compiled_float64, inner_float64
 
 MOST = 2000
 """Values to use, evenly spaced in order: among a million, the smallest irregularity would be significant."""
-TOO_FAR = 0.42
-"""The dip times the square root of the sample size. It is larger in one of four samples of the uniform distribution,
-which has the largest dips of all unimodal distributions."""
-
-
-def has_two_modes(values: FloatArray, weights: FloatArray | None = None) -> bool:
-    """Whether numbers have two modes rather than one. O(n log n)."""
-    used = quantiles_of(np.asarray(values, np.float64), weights)
-    return len(used) > 1 and dip(used) * math.sqrt(len(used)) > TOO_FAR
 
 
 def quantiles_of(values: Float64Array, weights: FloatArray | None) -> Float64Array:

@@ -7,13 +7,18 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
-from dpmmwrap.families.base import Points, nothing_like, take
+from dpmmwrap.families.base import nothing_like, take
 from dpmmwrap.families.screening import NEGLIGIBLE, log_joint, log_sum
+from dpmmwrap.families.tables import Columns, TablePoints, table_of
+from dpmmwrap.files.selection import listed, numbered
 from dpmmwrap.model.empty_rows import with_values
+from dpmmwrap.model.frames import by_name, is_table
 from dpmmwrap.model.memory import Memory
-from dpmmwrap.model.mixture_rows import MixtureRows
-from dpmmwrap.model.subspace import RowsWithGaps
+from dpmmwrap.model.preparation import Preparation
+from dpmmwrap.model.redundant import ColumnMap
+from dpmmwrap.model.subspace import RowsWithGaps, Subspace
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
 from dpmmwrap.posterior.averaging import AveragedMixture
@@ -106,16 +111,92 @@ class Assignment(NamedTuple):
     probabilities: Float64Array
 
 
-class MixturePredictor(MixtureRows, Predictor):
-    """The answers of a fitted mixture, block by block."""
+class MixturePredictor(Predictor):
+    """The rows that a fitted mixture takes, and its answers, block by block."""
 
-    averaged: AveragedMixture | None
+    posterior: Any
     counts: Float64Array
     outlier_weight: float
     size_shift: float
+    averaged: AveragedMixture | None
     memory: Memory | None
+    columns: Columns | None
+    feature_names: tuple[str, ...] | None
+    preparation: Preparation | None
+    restored: ColumnMap | None
+    subspace: Subspace | None
     _log_weights: Any
     _names: Any
+
+    @property
+    def dim(self) -> int:
+        """Features of the clusters."""
+        return int(self.posterior.dim)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the prepared data."""
+        left_out = 0 if self.restored is None else len(self.restored.offset) - len(self.restored.kept)
+        return left_out + (self.dim if self.subspace is None else self.subspace.n_features)
+
+    @property
+    def input_names(self) -> tuple[str, ...] | None:
+        """The names of the columns of rows to predict; None if they are not known."""
+        if self.columns is not None:
+            return self.columns.names if self.columns.named else None
+        return self.feature_names if self.preparation is None else self.preparation.names
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of rows to predict."""
+        if self.columns is not None:
+            return len(self.columns.names)
+        return self.n_features if self.preparation is None else len(self.preparation.shift)
+
+    @property
+    def _feature_names(self) -> tuple[str, ...]:
+        """The names of the features, or their numbers from 1."""
+        return numbered(self.n_features) if self.feature_names is None else self.feature_names
+
+    def _all_columns(self, rows: Any) -> Any:
+        """Rows with the columns that were left out."""
+        return rows if self.restored is None else self.restored.features(rows)
+
+    def _points(self, X: Any) -> Any:
+        """Rows in the coordinates of the clusters."""
+        rows = self._prepared(self._read(X))
+        return rows if self.subspace is None else self.subspace.points(rows)
+
+    def _read(self, X: Any) -> Any:
+        """Rows as the family stores them, before their preparation."""
+        return self._rows(X) if self.columns is None else self.columns.points(by_name(X))
+
+    def _prepared(self, points: Any) -> Any:
+        if self.columns is None:
+            return self._useful(points)
+        return TablePoints(self._useful(points.numeric), points.codes)
+
+    def _useful(self, rows: Any) -> Any:
+        """Prepared rows, without the columns that were left out."""
+        rows = rows if self.preparation is None else self.preparation(rows)
+        return rows if self.restored is None else rows[:, self.restored.kept]
+
+    def _rows(self, X: Any) -> Any:
+        """An array or a sparse matrix as it is; the columns of a table by their names."""
+        if is_table(X) and not issparse(X):
+            table, _ = table_of(by_name(X))
+            names = self.input_names if self.input_names is not None else tuple(table)
+            lacking = [name for name in names if name not in table]
+            if lacking:
+                raise ValueError(f"X should have a column {lacking[0]!r}, but it has {listed(tuple(table))}")
+            X = np.column_stack([np.asarray(table[name], dtype=np.float64) for name in names])
+        rows = X if hasattr(X, "shape") else np.asarray(X)
+        if len(rows.shape) != 2:
+            raise ValueError(f"X should have two dimensions (rows, columns), but it has {len(rows.shape)}")
+        if rows.shape[1] != self.n_inputs:
+            known = "" if self.input_names is None else f" ({listed(self.input_names)})"
+            raise ValueError(f"X should have {self.n_inputs} columns like the model{known}, but it has {rows.shape[1]}")
+        return rows
 
     def _by_blocks(self, X: Any, answer: Answer, fill: Any, noise: bool = False) -> Any:
         """An answer for each row of X, in blocks to bound memory; `fill` for rows without any value.
@@ -135,25 +216,19 @@ class MixturePredictor(MixtureRows, Predictor):
                 found[numbers[~present]] = fill
                 rows, numbers = rows[present], numbers[present]
             if self.subspace is not None:
-                self._answer_in_subspace(rows, numbers, answer, noise, found)
-            elif len(numbers):
+                projected = self.subspace.projected(rows)
+                gaps = np.isnan(projected).any(axis=1)
+                if gaps.any():
+                    # They are no points of the subspace.
+                    found[numbers[gaps]] = answer(RowsWithGaps(rows[gaps]), numbers[gaps])
+                rows, numbers, all_rows = projected[~gaps], numbers[~gaps], rows[~gaps]
+            if len(numbers):
                 found[numbers] = answer(rows, numbers)
+                if noise and self.subspace is not None:
+                    found[numbers] += self.subspace.log_noise(all_rows)
 
         for_each(work, range(0, len(found), step))
         return found
-
-    def _answer_in_subspace(self, rows: Any, numbers: IntArray, answer: Answer, noise: bool, found: Any) -> None:
-        """Rows with gaps are no points of the subspace, so they are answered separately."""
-        assert self.subspace is not None
-        points = self.subspace.projected(rows)
-        gaps = np.isnan(points).any(axis=1)
-        whole = ~gaps
-        if whole.any():
-            found[numbers[whole]] = answer(points[whole], numbers[whole])
-            if noise:
-                found[numbers[whole]] += self.subspace.log_noise(rows[whole])
-        if gaps.any():
-            found[numbers[gaps]] = answer(RowsWithGaps(rows[gaps]), numbers[gaps])
 
     @cached_property
     def _moments(self) -> tuple[Float64Array, Float64Array]:
@@ -226,11 +301,11 @@ class MixturePredictor(MixtureRows, Predictor):
         """
         kind = np.dtype([("label", np.int32), ("probability", np.float64)])
 
-        def answer(points: Points, _: Any) -> Any:
+        def answer(points: Any, _: Any) -> Any:
             probabilities = self._probabilities(points)
             best = probabilities.argmax(axis=1)
             found = np.empty(len(best), kind)
-            found["label"], found["probability"] = self._names[best], of_each(probabilities, best)
+            found["label"], found["probability"] = self._names[best], probabilities.max(axis=1)
             return found
 
         found = self._by_blocks(X, answer, np.array((-1, np.nan), kind))
@@ -251,12 +326,9 @@ class MixturePredictor(MixtureRows, Predictor):
         ndarray of float64, shape (n,)
             NaN for a row without any value.
         """
-        found: Float64Array = self._by_blocks(
-            X, lambda points, rows: of_each(self._probabilities(points), labels[rows]), np.float64(np.nan)
-        )
+
+        def answer(points: Any, rows: IntArray) -> Any:
+            return self._probabilities(points)[np.arange(len(rows)), labels[rows]]
+
+        found: Float64Array = self._by_blocks(X, answer, np.float64(np.nan))
         return found
-
-
-def of_each(probabilities: Float64Array, components: IntArray) -> Float64Array:
-    """The probability of one component for each row."""
-    return np.asarray(probabilities[np.arange(len(components)), components])

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.modes import dip, quantiles_of
 
 REPRODUCED = 0.85
@@ -40,6 +40,8 @@ CRITICAL = {
 }
 """By sample size, quantiles of the dip times the square root of the size for the uniform distribution, which has the
 largest dips of all unimodal ones."""
+TOO_FAR = 0.42
+"""The same at a level of 25%, for samples of any size."""
 TUBE = 0.95
 """The share of the rows of two components that count as close to the line between them."""
 TINY = 1e-300
@@ -73,18 +75,20 @@ class GroupEvidence(NamedTuple):
     """Whether the data follow the model."""
 
 
-def has_gap(values: Float64Array, weights: Float64Array, level: float) -> bool:
-    """Whether numbers have two modes, at a level of the dip test."""
+def has_gap(values: Float64Array, weights: FloatArray | None = None, level: float | None = None) -> bool:
+    """Whether numbers have two modes, at a level of the dip test; None is 25% for samples of any size. O(n log n).
+
+    The critical value of the dip times the square root of the sample size is interpolated in the table by the
+    logarithms of size and level, and constant beyond it.
+    """
     used = quantiles_of(values, weights)
-    return len(used) > 1 and dip(used) * math.sqrt(len(used)) > critical_value(len(used), level)
-
-
-def critical_value(size: int, level: float) -> float:
-    """The critical value of the dip times the square root of the sample size: interpolated in the table by the
-    logarithms of size and level, and constant beyond it."""
-    logs = -np.log(LEVELS)
-    by_size = [np.interp(-math.log(level), logs, values) for values in CRITICAL.values()]
-    return float(np.interp(math.log(size), np.log(list(CRITICAL)), by_size))
+    if len(used) < 2:
+        return False
+    critical = TOO_FAR
+    if level is not None:
+        by_size = [np.interp(-math.log(level), -np.log(LEVELS), row) for row in CRITICAL.values()]
+        critical = float(np.interp(math.log(len(used)), np.log(list(CRITICAL)), by_size))
+    return dip(used) * math.sqrt(len(used)) > critical
 
 
 def along_line(shape: Shape, rows: IntArray, inside: Any, one: int, other: int) -> tuple[Float64Array, IntArray]:

@@ -85,7 +85,7 @@ def test_all_columns_come_back() -> None:
     X = np.column_stack([np.full(N, 7.0), a, b, 2 * a - b + 3, c])
     kept, restored = without(X, find_redundant(X))
     assert restored.kept.tolist() == [1, 2, 4] and kept.shape == (N, 3)
-    np.testing.assert_allclose(restored.points(kept), X, atol=1e-8)
+    np.testing.assert_allclose(restored.features(kept), X, atol=1e-8)
     np.testing.assert_allclose(restored.covariances(np.cov(kept.T)[None])[0], np.cov(X.T), atol=1e-8)
     variances = restored.covariances(np.array([[1.0, 2.0, 3.0]]))
     np.testing.assert_allclose(variances, [[0.0, 1.0, 2.0, 4.0 + 2.0, 3.0]], atol=1e-8)

@@ -98,7 +98,7 @@ def test_a_model_checks_its_fit() -> None:
 def test_the_check_of_the_fit_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     X, _ = gaussians(0)
     model = DPMM(random_state=0).fit(X)
-    monkeypatch.setattr("dpmmwrap.posterior.group_mixin.fit_check", None)
+    monkeypatch.setattr("dpmmwrap.posterior.mixin.fit_check", None)
     assert model.fit_check().fits
     model.groups()
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpmmwrap import DPMM
-from dpmmwrap.posterior.group_draws import GroupDraws, restricted
+from dpmmwrap.posterior.model_groups import GroupDraws, restricted
 from dpmmwrap.posterior.separation import Half
 
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import linprog
 
 from dpmmwrap.numerics.arrays import Float64Array
-from dpmmwrap.posterior.modes import MOST, TOO_FAR, dip, has_two_modes, quantiles_of
+from dpmmwrap.posterior.modes import MOST, dip, quantiles_of
+from dpmmwrap.posterior.separation import TOO_FAR, has_gap
 
 
 def dip_by_programme(values: Float64Array) -> float:
@@ -87,12 +88,12 @@ def test_the_threshold_is_that_of_one_uniform_sample_in_four() -> None:
 
 def test_one_mode_or_two() -> None:
     rng = np.random.default_rng(0)
-    assert has_two_modes(rng.normal(np.repeat([0.0, 3.0], 500)))
-    assert not has_two_modes(rng.normal(size=1000))
-    assert not has_two_modes(rng.exponential(size=1000))
-    assert not has_two_modes(np.array([1.0])) and not has_two_modes(np.zeros(0))
+    assert has_gap(rng.normal(np.repeat([0.0, 3.0], 500)))
+    assert not has_gap(rng.normal(size=1000))
+    assert not has_gap(rng.exponential(size=1000))
+    assert not has_gap(np.array([1.0])) and not has_gap(np.zeros(0))
     # Unevenness that a million points would show, but not two thousand.
-    assert not has_two_modes(rng.normal(np.repeat([0.0, 2.05], 200_000)))
+    assert not has_gap(rng.normal(np.repeat([0.0, 2.05], 200_000)))
 
 
 def test_what_is_looked_at() -> None:
