@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Points, Prior, Statistics, take
-from dpmmwrap.families.learned.base import LearnedPrior, Summary
+from dpmmwrap.families.base import Points, Prior, take
 from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
@@ -24,9 +23,8 @@ from dpmmwrap.posterior.matching import (
     renumbered,
     without_gaps,
 )
-from dpmmwrap.posterior.representative import representative
+from dpmmwrap.posterior.representative import Loss, representative
 from dpmmwrap.posterior.resampling import NOT_RESAMPLED, Resampling
-from dpmmwrap.posterior.singletons import join_singletons
 from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
 
@@ -56,7 +54,7 @@ def answer_of(
     result: Result,
     X: Points,
     settings: Settings,
-    loss: str,
+    loss: Loss,
     columns: Columns | None,
     resampling: Resampling = NOT_RESAMPLED,
 ) -> Answer:
@@ -64,14 +62,15 @@ def answer_of(
     the rows join it. The largest cluster comes first."""
     draws = result.draws
     if draws is not None and draws.labels is not None:
-        return answer_of_draws(result, draws, X, settings, loss, columns)
-    answer = answer_of_search(result, X, settings, columns)
+        answer = answer_of_draws(result, draws, X, settings, loss, columns)
+    else:
+        answer = answer_of_search(result, X, settings, columns)
     if draws is not None:
-        partition_prior = mean_of_draws(draws, answer.partition_prior)
-        return answer._replace(partition_prior=partition_prior, **diagnosed(draws))
-    if resampling.labels is not None:
-        return answer_of_samples(answer, resampling, X, settings, columns)
-    return answer
+        diagnostics = diagnose(draws)
+        doubts = (*disagreement(diagnostics, draws.n_chains), *answer.doubts)
+        process = mean_of_draws(draws, answer.partition_prior)
+        return answer._replace(partition_prior=process, diagnostics=diagnostics, doubts=doubts)
+    return answer if resampling.labels is None else answer_of_samples(answer, resampling, X, settings, columns)
 
 
 def answer_of_search(result: Result, X: Points, settings: Settings, columns: Columns | None) -> Answer:
@@ -80,45 +79,79 @@ def answer_of_search(result: Result, X: Points, settings: Settings, columns: Col
     log_posterior = float(result.log_posterior)
     if np.isnan(log_posterior):
         log_posterior = float(result.trace.log_posterior[-1])
-    statistics: Any = result.statistics
-    if statistics is not None:
-        labels, statistics = remote_labels(result.labels, statistics, settings.outlier_prior is not None)
-        mixture = Mixture.from_statistics(statistics, prior, settings.outlier_weight, settings.outlier_prior, columns)
+    remote: Any = result.labels
+    if result.statistics is not None:
+        statistics, outlier_prior = result.statistics, settings.outlier_prior
+        count = len(statistics.counts) - int(outlier_prior is not None)
+        order = order_by_size(statistics.counts[:count])
+        labels = remote.map_blocks(renumbered, order, dtype=remote.dtype)
+        statistics = take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
+        mixture = Mixture.from_statistics(statistics, prior, settings.outlier_weight, outlier_prior, columns)
         return Answer(labels, replace(mixture, size_shift=process.shift), log_posterior, process, prior)
     labels = largest_first(result.labels)
     if prior.correlated and has_missing(X):
-        labels = largest_first(labels_of_observed(X, labels, prior, process, settings))
+        # The search ends with the most probable labels given values that it has drawn. Those given the observed values
+        # are computed until nothing changes.
+        for _ in range(ROUNDS):
+            predicted = mixture_of(X, labels, prior, process, settings).predict(X)
+            if predicted.max() < 0 or np.array_equal(predicted, labels):
+                break
+            labels = without_gaps(predicted)
+        labels = largest_first(labels)
         log_posterior = log_posterior_of(X, labels, settings, process, prior)
     return Answer(labels, mixture_of(X, labels, prior, process, settings, columns), log_posterior, process, prior)
 
 
 def answer_of_draws(
-    result: Result, draws: Draws, X: Points, settings: Settings, loss: str, columns: Columns | None
+    result: Result, draws: Draws, X: Points, settings: Settings, loss: Loss, columns: Columns | None
 ) -> Answer:
     """The partition that represents the draws, under its most probable prior; predictions are averaged over draws."""
-    prior, process = result.prior or settings.prior, result.partition_prior or settings.partition_prior
-    process = mean_of_draws(draws, process)
-    kept = draws.kept_labels
-    joined, count = join_singletons(kept, representative(kept, loss, settings.seed).labels)  # type: ignore[arg-type]
+    process = mean_of_draws(draws, result.partition_prior or settings.partition_prior)
+    kept, prior = draws.kept_labels, settings.prior
+    joined, count = join_singletons(kept, representative(kept, loss, settings.seed).labels)
     labels = largest_first(joined)
-    if settings.hyperprior is None:
-        prior = settings.prior
-    else:
-        statistics = settings.prior.statistics(X, labels, None, settings.weights)
-        prior = settings.hyperprior.climb(prior, statistics)
+    if settings.hyperprior is not None:
+        statistics = prior.statistics(X, labels, None, settings.weights)
+        prior = settings.hyperprior.climb(result.prior or prior, statistics)
     averaged = AveragedMixture.of(
         X, kept, labels, result.draw_priors, settings.outlier_weight, settings.outlier_prior,
         process.shift if draws.discount is None else -draws.discount.ravel(), settings.weights,
     )  # fmt: skip
     mixture = replace(mixture_of(X, labels, prior, process, settings, columns), averaged=averaged)
+    doubts: tuple[str, ...] = ()
+    if count:
+        rows = "1 row has" if count == 1 else f"{count:,} rows have"
+        doubts = (f"{rows} no cluster that most draws agree on, and joined the most probable: see confidence_",)
     log_posterior = log_posterior_of(X, labels, settings, process, prior)
-    answer = Answer(labels, mixture, log_posterior, process, prior, confidence=confidence(kept, labels))
-    answer = answer._replace(**diagnosed(draws))
-    if not count:
-        return answer
-    rows = "1 row has" if count == 1 else f"{count:,} rows have"
-    doubt = f"{rows} no cluster that most draws agree on, and joined the most probable: see confidence_"
-    return answer._replace(doubts=(*answer.doubts, doubt))
+    return Answer(labels, mixture, log_posterior, process, prior, confidence=confidence(kept, labels), doubts=doubts)
+
+
+def join_singletons(draws: IntArray, labels: IntArray) -> tuple[IntArray, int]:
+    """Join clusters of one row with the cluster that they are with most often, unless they are alone in most draws.
+
+    If a row is in different clusters in different draws, no cluster has it in most draws, and the partition of least
+    expected loss may leave it alone. In the draws themselves it is rarely alone, so it joins its most probable cluster,
+    and its confidence shows the uncertainty. Returns the new labels, from 0 without gaps, and the number of rows that
+    joined. O(N) per draw and single row.
+    """
+    inside = labels >= 0
+    sizes = np.bincount(labels[inside])
+    others = np.flatnonzero(sizes > 1)
+    alone = np.flatnonzero(inside & np.isin(labels, np.flatnonzero(sizes == 1)))
+    if not len(alone) or not len(others):
+        return labels, 0
+    joined, count = labels.copy(), 0
+    for row in alone:
+        together, solitary = np.zeros(len(labels)), 0
+        for draw in draws:
+            same = draw == draw[row]
+            together += same
+            solitary += int(same.sum() == 1)
+        if 2 * solitary < len(draws):
+            shares = np.bincount(labels[inside], together[inside])[others] / sizes[others]
+            joined[row] = others[shares.argmax()]
+            count += 1
+    return without_gaps(joined), count
 
 
 def answer_of_samples(
@@ -142,13 +175,6 @@ def answer_of_samples(
     return found._replace(labels=labels, mixture=mixture, components=components, doubts=(doubt,))
 
 
-def diagnosed(draws: Draws) -> dict[str, Any]:
-    """Diagnostics of the draws, and doubts about them."""
-    diagnostics = diagnose(draws)
-    doubt = disagreement(diagnostics, draws.n_chains)
-    return {"diagnostics": diagnostics, "doubts": () if doubt is None else (doubt,)}
-
-
 def mixture_of(
     X: Points,
     labels: IntArray,
@@ -161,36 +187,6 @@ def mixture_of(
     outliers = (settings.outlier_weight, settings.outlier_prior)
     mixture = Mixture.from_labels(X, labels, prior, *outliers, columns, settings.weights)
     return replace(mixture, size_shift=process.shift)
-
-
-def remote_labels(labels: Any, statistics: Statistics, outliers: bool) -> tuple[Any, Statistics]:
-    """Labels on other machines, the largest cluster first, and the clusters' statistics in the same order."""
-    count = len(statistics.counts) - int(outliers)
-    order = order_by_size(statistics.counts[:count])
-    ordered = labels.map_blocks(renumbered, order, dtype=labels.dtype)
-    return ordered, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
-
-
-def labels_of_observed(
-    X: Points, labels: IntArray, prior: Prior, process: PartitionPrior, settings: Settings
-) -> IntArray:
-    """The most probable label of each row given its observed values, repeated until nothing changes. With missing
-    values, a search ends with the most probable labels given values that it has drawn."""
-    for _ in range(ROUNDS):
-        predicted = mixture_of(X, labels, prior, process, settings).predict(X)
-        if predicted.max() < 0 or np.array_equal(predicted, labels):
-            break
-        labels = without_gaps(predicted)
-    return labels
-
-
-def learned_values(result: Result, hyperprior: LearnedPrior | None, prior: Prior) -> Summary | None:
-    """The learned hyperparameters of a default prior: those of the result, or the medians over draws."""
-    if hyperprior is None:
-        return None
-    if not result.draw_priors:
-        return hyperprior.summary(prior)
-    return Summary(*np.median([hyperprior.summary(prior) for prior in result.draw_priors], axis=0).tolist())
 
 
 def mean_of_draws(draws: Draws, process: PartitionPrior) -> PartitionPrior:

@@ -94,31 +94,27 @@ def r_hat(values: Float64Array, stats: Any) -> float:
         return float(stats.rhat(values))
 
 
-def disagreement(diagnostics: list[Diagnostic], n_chains: int) -> str | None:
-    """A sentence about a problem with the draws and what to do about it; None if there is none."""
-    if all(math.isnan(one.r_hat) for one in diagnostics):
-        return "there are too few draws to tell whether the chains agree: draw more"
-    worst = max(diagnostics, key=lambda one: -math.inf if math.isnan(one.r_hat) else one.r_hat)
-    if worst.r_hat > MAX_R_HAT:
+def disagreement(diagnostics: list[Diagnostic], n_chains: int) -> list[str]:
+    """A sentence about a problem with the draws and what to do about it, if there is one."""
+    r_hats = {one.name: one.r_hat for one in diagnostics if not math.isnan(one.r_hat)}
+    if not r_hats:
+        return ["there are too few draws to tell whether the chains agree: draw more"]
+    worst, r_hat = max(r_hats.items(), key=lambda item: item[1])
+    if r_hat > MAX_R_HAT:
         who = "the chains disagree" if n_chains > 1 else "the chain has not converged"
-        value = "infinite" if math.isinf(worst.r_hat) else f"{worst.r_hat:.2f}"
+        value = "infinite" if math.isinf(r_hat) else f"{r_hat:.2f}"
         remedies = "more draws or a longer search before them (max_iter)"
         if n_chains == 1:
             remedies = "more draws, a longer search before them (max_iter), or several chains"
-        return f"{who}: R-hat of {WORDS[worst.name]} is {value}, and should be below {MAX_R_HAT}: try {remedies}"
-    fewest = min(diagnostics, key=least_ess)
-    if least_ess(fewest) < MIN_ESS:
-        return (
-            f"the effective sample size of {WORDS[fewest.name]} is only {least_ess(fewest):.0f}, and intervals need at "
-            f"least {MIN_ESS}: draw more"
-        )
-    return None
-
-
-def least_ess(diagnostic: Diagnostic) -> float:
-    """The smaller of a quantity's effective sample sizes; unknown ones are ignored."""
-    sizes = [size for size in (diagnostic.ess_bulk, diagnostic.ess_tail) if not math.isnan(size)]
-    return min(sizes, default=math.inf)
+        return [f"{who}: R-hat of {WORDS[worst]} is {value}, and should be below {MAX_R_HAT}: try {remedies}"]
+    few = [(size, one.name) for one in diagnostics for size in (one.ess_bulk, one.ess_tail) if size < MIN_ESS]
+    if not few:
+        return []
+    size, name = min(few, key=lambda item: item[0])
+    return [
+        f"the effective sample size of {WORDS[name]} is only {size:.0f}, and intervals need at least {MIN_ESS}: draw "
+        "more"
+    ]
 
 
 def interval(n_clusters: IntArray | FloatArray, level: float = 0.95) -> tuple[int, int]:

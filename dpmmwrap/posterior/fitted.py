@@ -12,9 +12,8 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.estimator_parameters import LOSSES
 from dpmmwrap.model.memory import Memory, digest_of
-from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import is_remote
-from dpmmwrap.posterior.answer import answer_of, kept_rows, learned_values, sample_of
+from dpmmwrap.posterior.answer import answer_of, kept_rows, sample_of
 from dpmmwrap.posterior.resampling import Resampling
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.stopping import stopped_by
@@ -37,13 +36,6 @@ def set_mixture(model: DPMM, mixture: Mixture) -> None:
         model.cluster_ids_, model.history_ = mixture.memory.ids, list(mixture.memory.history)
 
 
-def first_of_each(labels: IntArray) -> IntArray:
-    """The first row of each cluster. O(N)."""
-    first = np.empty(int(labels.max()) + 1, np.int64)
-    first[labels[::-1]] = np.arange(len(labels))[::-1]
-    return first
-
-
 def keep(
     model: DPMM, result: Result, settings: Settings, backend: BackendChoice, choice: Choice, resampling: Resampling
 ) -> tuple[str, ...]:
@@ -51,23 +43,24 @@ def keep(
     read = choice.read
     answer = answer_of(result, read.points, settings, model.loss or LOSSES[0], read.columns, resampling)
     names = getattr(model, "feature_names_in_", None)
-    feature_names = None if names is None else tuple(str(name) for name in names)
     offset, subspace = read.offset, choice.subspace
     if subspace is not None:
         # The points are coordinates in the subspace, which has the offset.
         offset, subspace = np.zeros(subspace.dim), subspace.shifted(-offset)
-    mixture = answer.mixture.shifted(-offset)
-    memory = None
+    mixture, memory = answer.mixture.shifted(-offset), None
     if settings.outlier_prior is None:
+        labels = np.asarray(answer.labels)
+        first_rows = np.empty(int(labels.max()) + 1, np.int64)
+        first_rows[labels[::-1]] = np.arange(len(labels))[::-1]
         memory = Memory.begin(
             mixture.statistics, prior=answer.prior, partition_prior=answer.partition_prior,
-            rows=read.points[first_of_each(answer.labels)],
-            hyperprior=settings.hyperprior, offset=offset, steps=choice.steps,
+            rows=read.points[first_rows], hyperprior=settings.hyperprior, offset=offset, steps=choice.steps,
             digests=() if is_remote(read.points) else (digest_of(answer.prior, read.points, read.weights),),
         )  # fmt: skip
     mixture = replace(
-        mixture, feature_names=feature_names, restored=read.restored, subspace=subspace, memory=memory, statistics=None
-    )
+        mixture, feature_names=None if names is None else tuple(map(str, names)), restored=read.restored,
+        subspace=subspace, memory=memory, statistics=None,
+    )  # fmt: skip
     set_mixture(model, mixture)
     model._fit_check, model.covariance_reason_ = resampling.check, choice.reason
     model.n_missing_ = read.n_missing
@@ -79,8 +72,11 @@ def keep(
     model.startup_seconds_ = result.startup_seconds
     model.log_posterior_ = answer.log_posterior
     model.partition_prior_, model.alpha_ = answer.partition_prior, answer.partition_prior.alpha
-    values = learned_values(result, choice.hyperprior, answer.prior)
-    model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values
+    model.prior_kappa_ = model.prior_width_ = model.prior_strength_ = None
+    if choice.hyperprior is not None:
+        # With draws, the medians over them.
+        values = np.median([choice.hyperprior.summary(p) for p in result.draw_priors or [answer.prior]], axis=0)
+        model.prior_kappa_, model.prior_width_, model.prior_strength_ = values.tolist()
     model.labels_, model.sublabels_, model.draws_ = answer.labels, result.sublabels, result.draws
     model.confidence_, model.diagnostics_ = answer.confidence, answer.diagnostics
     present = model._present = read.present

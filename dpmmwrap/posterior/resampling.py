@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from dpmmwrap.numerics.cells import is_remote, kmeans_cells
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.posterior.fit_check import FitCheck, can_check, fit_check
 from dpmmwrap.posterior.matching import contingency_table, count_clusters
-from dpmmwrap.posterior.representative import representative
+from dpmmwrap.posterior.representative import Loss, representative
 from dpmmwrap.sampler.evidence import log_scores
 from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 from dpmmwrap.starts import make_initializer
@@ -77,26 +78,34 @@ class Resampling(NamedTuple):
 NOT_RESAMPLED = Resampling((), None)
 
 
-def resample(X: Points, settings: Settings, result: Result, loss: str) -> Resampling:
+def resample(X: Points, settings: Settings, result: Result, loss: Loss) -> Resampling:
     """Fit samples of decreasing size, and join the clusters of all rows if some size agrees better on fewer; only for
     data whose search is refined, and that do not follow the model."""
     if not settings.refine or not has_few_numbers(X) or X.shape[0] < SAMPLES:
         return NOT_RESAMPLED
     points = X.everything() if is_remote(X) else X
-    check = check_of(points, settings, result)
-    if check is None or check.fits:
-        return NOT_RESAMPLED._replace(check=check)
+    prior, process = result.prior or settings.prior, result.partition_prior or settings.partition_prior
+    if not can_check(prior, settings.outlier_weight, settings.weights):
+        return NOT_RESAMPLED
     clusters = np.asarray(result.labels)
+    probabilities = replace(Mixture.from_labels(points, clusters, prior), size_shift=process.shift).predict_proba(
+        points
+    )
+    check = fit_check(points, probabilities, prior, settings.hyperprior, np.random.default_rng(settings.seed))
+    if check.fits:
+        return NOT_RESAMPLED._replace(check=check)
     sizes: list[Reproducibility] = []
     answers = [clusters]
     with Interrupt() as interrupt:
+        fit = partial(labels_by, points, settings, interrupt)
         for number, samples in enumerate(nested_samples(len(clusters), settings.seed)):
-            fits = labels_by_all(points, samples, settings, number * SAMPLES, interrupt)
-            if fits is None:
+            with ThreadPoolExecutor(settings.n_jobs) as pool:
+                fits = np.array(list(pool.map(fit, samples, range(number * SAMPLES, (number + 1) * SAMPLES))))
+            if interrupt.requested:
                 return Resampling(tuple(sizes), None, True, check)
             if not number:
                 sizes.append(reproducibility(clusters, fits, len(clusters)))
-            of_fits = representative(fits, loss, settings.seed)  # type: ignore[arg-type]
+            of_fits = representative(fits, loss, settings.seed)
             answers.append(joined(clusters, of_fits.labels))
             sizes.append(reproducibility(answers[-1], fits, len(samples[0])))
             # Smaller samples of clusters that none of these tells apart find one cluster, too.
@@ -112,16 +121,6 @@ def joined(clusters: IntArray, labels: IntArray) -> IntArray:
     return np.asarray(contingency_table(clusters, labels).argmax(axis=1)[clusters], dtype=np.int32)
 
 
-def check_of(X: Points, settings: Settings, result: Result) -> FitCheck | None:
-    """Whether the data follow the model that the search found; None if that cannot be checked."""
-    prior, process = result.prior or settings.prior, result.partition_prior or settings.partition_prior
-    if not can_check(prior, settings.outlier_weight, settings.weights):
-        return None
-    mixture = replace(Mixture.from_labels(X, np.asarray(result.labels), prior), size_shift=process.shift)
-    rng = np.random.default_rng(settings.seed)
-    return fit_check(X, mixture.predict_proba(X), prior, settings.hyperprior, rng)
-
-
 def nested_samples(rows: int, seed: int) -> Iterator[list[IntArray]]:
     """Four samples each of three quarters of the rows, half, a quarter, an eighth and so on."""
     quarters = np.array_split(np.random.default_rng(seed).permutation(rows), SAMPLES)
@@ -132,17 +131,7 @@ def nested_samples(rows: int, seed: int) -> Iterator[list[IntArray]]:
         quarters = [quarter[: len(quarter) // 2] for quarter in quarters]
 
 
-def labels_by_all(
-    X: Points, samples: list[IntArray], settings: Settings, first: int, interrupt: Interrupt
-) -> IntArray | None:
-    """The labels of all rows by a fit to each sample (4, N), side by side; None after Ctrl-C."""
-    numbers = range(first, first + len(samples))
-    with ThreadPoolExecutor(settings.n_jobs) as pool:
-        labels = list(pool.map(lambda rows, number: labels_by(X, rows, settings, number, interrupt), samples, numbers))
-    return None if interrupt.requested else np.array(labels)
-
-
-def labels_by(X: Points, rows: IntArray, settings: Settings, number: int, interrupt: Interrupt) -> IntArray:
+def labels_by(X: Points, settings: Settings, interrupt: Interrupt, rows: IntArray, number: int) -> IntArray:
     """The labels of all rows by a fit to some of them, which learns its own prior."""
     sample = X[rows]
     prior, hyperprior, cells = settings.prior, settings.hyperprior, None

@@ -15,6 +15,7 @@ from dpmmwrap import DPMM, Native, load
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.posterior.answer import join_singletons
 from dpmmwrap.posterior.matching import match
 from dpmmwrap.posterior.representative import expected_loss
 
@@ -237,3 +238,31 @@ def test_chains_that_disagree_are_told(X: np.ndarray) -> None:
     """Two chains of four draws."""
     with pytest.warns(UserWarning, match="chain"):
         DPMM(n_draws=3, n_chains=2, max_iter=5, init="kmeans", random_state=0, backend="native").fit(X)
+
+
+def test_a_row_between_clusters_goes_to_the_likelier_one() -> None:
+    draws = np.repeat([[0, 0, 0, 1, 1, 1, 0]], 10, axis=0)
+    draws[6:, 6] = 1
+    draws[9, 6] = 2
+    apart = np.array([0, 0, 0, 1, 1, 1, 2], np.int32)
+    labels, rows = join_singletons(draws, apart)
+    assert labels.tolist() == [0, 0, 0, 1, 1, 1, 0] and rows == 1
+
+
+def test_a_row_that_is_alone_stays_alone() -> None:
+    draws = np.repeat([[0, 0, 0, 1, 1, 1, 2]], 10, axis=0)
+    draws[:4, 6] = 0
+    labels, rows = join_singletons(draws, np.array([1, 1, 1, 2, 2, 2, 0], np.int32))
+    assert labels.tolist() == [1, 1, 1, 2, 2, 2, 0] and rows == 0
+
+
+def test_outliers_and_gaps_in_the_numbers() -> None:
+    draws = np.repeat([[-1, 0, 0, 1, 1, 1]], 4, axis=0)
+    labels, rows = join_singletons(draws, np.array([-1, 1, 1, 2, 2, 0], np.int32))
+    assert labels.tolist() == [-1, 0, 0, 1, 1, 1] and rows == 1
+
+
+def test_nothing_but_singletons_is_left_as_it_is() -> None:
+    single = np.arange(3, dtype=np.int32)
+    labels, rows = join_singletons(np.zeros((5, 3), np.int32), single)
+    assert labels is single and rows == 0

@@ -104,21 +104,20 @@ def test_too_few_draws_say_nothing(shape: tuple[int, int]) -> None:
 def test_what_is_said() -> None:
     rng = np.random.default_rng(0)
     n_clusters = rng.integers(5, 9, (4, 500))
-    assert disagreement(diagnose(draws_of(n_clusters)), 4) is None
-    apart = disagreement(diagnose(draws_of(n_clusters + 4 * np.arange(4)[:, None])), 4)
-    assert apart is not None
+    assert disagreement(diagnose(draws_of(n_clusters)), 4) == []
+    (apart,) = disagreement(diagnose(draws_of(n_clusters + 4 * np.arange(4)[:, None])), 4)
     assert apart.startswith("the chains disagree: R-hat of the number of clusters is") and "max_iter" in apart
-    drifting = disagreement(diagnose(draws_of(n_clusters[:1] + np.arange(500) // 50)), 1)
-    assert drifting is not None and drifting.startswith("the chain has not converged") and "several chains" in drifting
-    few = disagreement(diagnose(draws_of(n_clusters[:, :20])), 4)
-    assert few is not None and "effective sample size" in few and "draw more" in few
+    (drifting,) = disagreement(diagnose(draws_of(n_clusters[:1] + np.arange(500) // 50)), 1)
+    assert drifting.startswith("the chain has not converged") and "several chains" in drifting
+    (few,) = disagreement(diagnose(draws_of(n_clusters[:, :20])), 4)
+    assert "effective sample size" in few and "draw more" in few
 
 
 def test_the_worst_is_named_and_not_a_number_is_passed_over() -> None:
     fine = Diagnostic("log_posterior", 0.0, 1.0, 1.0, 900.0, 900.0)
     unknown = Diagnostic("n_clusters", 0.0, 1.0, math.nan, math.nan, math.nan)
     worst = Diagnostic("weight_2", 0.0, 1.0, math.inf, 4.0, 4.0)
-    assert disagreement([unknown, fine], 2) is None
+    assert disagreement([unknown, fine], 2) == []
     for order in ([unknown, fine, worst], [worst, fine, unknown]):
         assert "the second largest cluster's weight is infinite" in str(disagreement(order, 2))
     slow = fine._replace(name="alpha", ess_tail=31.4)
