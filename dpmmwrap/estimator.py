@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
@@ -17,9 +16,9 @@ from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
 from dpmmwrap.families import families_of
-from dpmmwrap.model.choice import ModelOptions, choose_model
-from dpmmwrap.model.estimator_parameters import LOSSES, EstimatorParameters
-from dpmmwrap.model.inputs import FitData, exposure_place, read_points, weights_of
+from dpmmwrap.model.choice import choose_model
+from dpmmwrap.model.estimator_parameters import LOSSES
+from dpmmwrap.model.inputs import FitData, read_points, weights_of
 from dpmmwrap.model.parameters import check_value
 from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, partition_prior_of, run_settings
 from dpmmwrap.model.warning import warn_caller
@@ -35,7 +34,7 @@ from dpmmwrap.streams.mixin import StreamMixin
 from dpmmwrap.streams.together import TogetherBackend
 
 
-class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixin, EstimatorParameters):  # type: ignore[misc]
+class DPMM(NotebookMixin, StreamMixin, PosteriorMixin):
     """Dirichlet process mixture, sampled by split and merge moves. It infers the number of clusters.
 
     Parameters
@@ -317,11 +316,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         elif backend.name == "dask":
             read.points.prepare(loops_of(self, read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options = ModelOptions(
-            self.prior, self.family, self.covariance_type, partition_prior_of(self, backend), exposure_place(self),
-            self.subspace, self.tails,
-        )  # fmt: skip
-        choice = choose_model(options, read, only_full=backend.name == "julia")
+        choice = choose_model(self, read, partition_prior_of(self, backend), only_full=backend.name == "julia")
         initializer, notes = initializer_of(self, choice.prior, backend)
         choice = choice._replace(notes=(*choice.notes, *notes))
         settings = run_settings(self, choice, backend, initializer, seed, truth, progress)

@@ -11,20 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families import FAMILIES, TAILS, families_of
+from dpmmwrap.families import families_of
 from dpmmwrap.families.base import Family
 from dpmmwrap.families.learned import defaults
 from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.directions import Found, Kind, find_subspace
-from dpmmwrap.model.inputs import FitData
+from dpmmwrap.model.estimator_parameters import EstimatorParameters
+from dpmmwrap.model.inputs import FitData, exposure_place
 from dpmmwrap.model.short_chains import SAMPLE, Sample, ShortRun, ShortRuns, sample_of
 from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.numerics.weights import rows_by_weight
-from dpmmwrap.partitions import DirichletProcess, PartitionPrior
+from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.evidence import log_evidence_at_best
 
 CLUSTERS = 20
@@ -57,71 +58,57 @@ class Choice(NamedTuple):
     """The steps of the columns to which noise was added; None for no noise."""
 
 
-class ModelOptions(NamedTuple):
-    """The user's settings of the model."""
-
-    prior: Any = None
-    family: str = FAMILIES[0]
-    covariance_type: str = "auto"
-    partition_prior: PartitionPrior = DirichletProcess()
-    exposure: int | None = None
-    """The number of the column of exposures."""
-    subspace: int | str | None = "auto"
-    tails: str = TAILS[0]
-
-    @property
-    def fixed(self) -> defaults.FixedHyperparameters:
-        """The hyperparameters that are not learned."""
-        if not isinstance(self.prior, DataPrior):
-            return defaults.FixedHyperparameters()
-        values = (self.prior.kappa, self.prior.width, self.prior.strength)
-        return defaults.FixedHyperparameters(*(None if isinstance(value, str) else float(value) for value in values))
-
-    def runs(self, sample: Sample, scale: defaults.DataScale) -> ShortRuns:
-        return ShortRuns(sample, scale, self.fixed, self.partition_prior)
-
-
-def choose_model(options: ModelOptions, read: FitData, only_full: bool = False) -> Choice:
+def choose_model(
+    model: EstimatorParameters, read: FitData, partition_prior: PartitionPrior, only_full: bool = False
+) -> Choice:
     """The given prior, in the coordinates of the points, or the family's default prior.
 
     With `only_full`, for Julia's sampler, covariances are full.
     """
-    prior, families = options.prior, families_of(options.family, options.tails)
-    family = families[0]
+    prior, families = model.prior, families_of(model.family, model.tails)
+    family, exposure = families[0], exposure_place(model)
     for one in families:
         if read.weights is not None and not one.weighted:
             raise ValueError(f"the family {one.name} takes no weights: leave out sample_weight, or the family")
         if read.n_missing and not one.gaps:
             raise ValueError(f"the family {one.name} needs every value: leave out the rows with gaps, or the family")
-    check_subspace(options, families, read)
+    if model.subspace is not None and not isinstance(model.subspace, str):
+        check_subspace(model, model.subspace, families[-1], read)
     if isinstance(prior, DataPrior) and not family.learned:
         raise ValueError(f"a DataPrior is for numeric columns, and the family {family.name} has counts")
     if is_given(prior):
-        check_prior(prior, families, options, read.points.shape[1])
+        check_prior(prior, families, model.covariance_type, exposure, read.points.shape[1])
         return Choice(read, prior.shifted(read.offset), "the prior is given")
     if not is_default(prior) and prior != "reference":
         raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
     if isinstance(prior, str) and prior == "reference":
-        if not families[-1].reference or options.covariance_type not in ("auto", family.kinds[0]):
+        if not families[-1].reference or model.covariance_type not in ("auto", family.kinds[0]):
             raise ValueError("the reference prior is for full covariances")
         reference = family.prior_class().reference(read.points.shape[1]).shifted(read.offset)
         return Choice(read, reference, "the reference prior has full covariances")
     if not family.learned:
-        exposure = {} if options.exposure is None else {"exposure": options.exposure}
+        of_exposure = {} if exposure is None else {"exposure": exposure}
         points = read.points if read.weights is None else read.points[rows_by_weight(read.weights, WEIGHTED_SAMPLE)]
-        return Choice(read, family.prior_class().from_data(points, **exposure), family.reason)
-    if family.mixes:
-        return table_model(read, family, options)
-    return numeric_model(read, families, options, only_full)
+        return Choice(read, family.prior_class().from_data(points, **of_exposure), family.reason)
+    fixed = defaults.FixedHyperparameters(*(prior.fixed if isinstance(prior, DataPrior) else ()))
+    if not family.mixes:
+        return numeric_model(model, read, families, fixed, partition_prior, only_full)
+    # The numeric columns of a mixed table have a learned prior.
+    assert read.columns is not None
+    made = family.prior_class()
+    if not read.points.numeric.shape[1]:
+        return Choice(read, made.of_columns(read.columns, None), family.reason)
+    numeric, scale, notes, steps = without_ties(read.points.numeric, read.weights)
+    read = read._replace(points=type(read.points)(numeric, read.points.codes))
+    learned, hyperprior, _ = scale.start(made.numeric_kind, fixed)
+    whole = made.of_columns(read.columns, learned)
+    return Choice(read, whole, family.reason, notes, made.learned(hyperprior), steps=steps)
 
 
-def check_subspace(options: ModelOptions, families: tuple[Family, ...], read: FitData) -> None:
+def check_subspace(model: EstimatorParameters, size: int, family: Family, read: FitData) -> None:
     """Refuse a number of dimensions if there can be no subspace."""
-    size, family = options.subspace, families[-1]
-    if size is None or isinstance(size, str):
-        return
     types = ("auto", *kinds_in_subspace(family))
-    if not family.reference or not is_default(options.prior) or options.covariance_type not in types:
+    if not family.reference or not is_default(model.prior) or model.covariance_type not in types:
         raise ValueError("a subspace is for Gaussian clusters with full or diagonal covariances and the default prior")
     if is_remote(read.points):
         raise ValueError("a subspace needs the data on one machine: project them first, or leave subspace out")
@@ -133,84 +120,65 @@ def check_subspace(options: ModelOptions, families: tuple[Family, ...], read: Fi
         raise ValueError(f"a subspace of {size} dimensions needs as many features, not {read.points.shape[1]}")
 
 
-def check_prior(prior: Any, families: tuple[Family, ...], options: ModelOptions, dim: int) -> None:
+def check_prior(prior: Any, families: tuple[Family, ...], covariance_type: str, exposure: int | None, dim: int) -> None:
     """Refuse a given prior that does not fit the data or the other settings."""
-    kind, covariance_type = getattr(prior, "family", None), options.covariance_type
+    kind = getattr(prior, "family", None)
+    wanted = " or ".join(family.name for family in families)
     if covariance_type == "auto":
         kinds = [kind for family in families for kind in family.kinds]
     else:
-        kinds = [family.kind_of(covariance_type) for family in families]
+        kinds, wanted = [family.kind_of(covariance_type) for family in families], f"{wanted}, {covariance_type}"
     if kind not in kinds:
-        wanted = " or ".join(family.name for family in families)
-        wanted = wanted if covariance_type == "auto" else f"{wanted}, {covariance_type}"
         raise ValueError(f"prior should be data, reference, or a prior of the family {wanted}, not {kind or prior!r}")
     if prior.dim != dim:
         raise ValueError(f"the prior has {prior.dim} dimensions, but the data have {dim}")
-    if options.exposure is not None and options.exposure != prior.exposure:
-        raise ValueError(f"the prior's exposure is the column {prior.exposure}, but exposure is {options.exposure}")
+    if exposure is not None and exposure != prior.exposure:
+        raise ValueError(f"the prior's exposure is the column {prior.exposure}, but exposure is {exposure}")
 
 
-def table_model(read: FitData, family: Family, options: ModelOptions) -> Choice:
-    """The model of a mixed table: its numeric columns have a learned prior."""
-    assert read.columns is not None
-    made = family.prior_class()
-    if not read.points.numeric.shape[1]:
-        return Choice(read, made.of_columns(read.columns, None), family.reason)
-    numeric, scale, notes, steps = without_ties(read.points.numeric, read.weights)
-    read = read._replace(points=type(read.points)(numeric, read.points.codes))
-    prior, hyperprior, _ = scale.start(made.numeric_kind, options.fixed)
-    whole = made.of_columns(read.columns, prior)
-    return Choice(read, whole, family.reason, notes, made.learned(hyperprior), steps=steps)
-
-
-def numeric_model(read: FitData, families: tuple[Family, ...], options: ModelOptions, only_full: bool) -> Choice:
+def numeric_model(
+    model: EstimatorParameters, read: FitData, families: tuple[Family, ...], fixed: defaults.FixedHyperparameters,
+    partition_prior: PartitionPrior, only_full: bool,
+) -> Choice:  # fmt: skip
     """The model of numeric columns, with the type of covariances that is given or makes the data most probable."""
-    family = families[0]
+    family, subspace, log_noise = families[0], None, 0.0
     points, scale, notes, steps = without_ties(read.points, read.weights)
     read = read._replace(points=points)
-    if isinstance(options.subspace, int):
-        chosen = in_subspace(subspace_of(read, family, options, options.subspace), "a subspace was asked for")
+
+    def runs() -> ShortRuns:
+        return ShortRuns(sample_of(read.points, read.weights), scale, fixed, partition_prior)
+
+    if model.subspace is not None and not isinstance(model.subspace, str):
+        chosen = in_subspace(subspace_of(model, family, runs(), model.subspace), "a subspace was asked for")
     elif only_full:
-        prior, hyperprior, _ = scale.start(family.julia[0], options.fixed)
+        prior, hyperprior, _ = scale.start(family.julia[0], fixed)
         return Choice(read, prior, "Julia's sampler has full covariances", notes, hyperprior, steps=steps)
-    elif options.covariance_type != "auto" and len(families) == 1:
-        chosen = Covariances(family.kind_of(options.covariance_type), "it was asked for")
+    elif model.covariance_type != "auto" and len(families) == 1:
+        chosen = Covariances(family.kind_of(model.covariance_type), "it was asked for")
     else:
-        chosen = choose_covariances(read, scale, families, options)
-    log_noise = 0.0
+        chosen = choose_covariances(model, read, families, runs)
     if chosen.subspace is not None:
-        log_noise = chosen.subspace.mean_log_noise(points)
-        read = read._replace(points=chosen.subspace.points(points))
+        subspace, log_noise = chosen.subspace, chosen.subspace.mean_log_noise(points)
+        read = read._replace(points=subspace.points(points))
         scale = defaults.DataScale(read.points)
 
     def cells_are_better() -> bool:
-        runs = options.runs(sample_of(read.points, read.weights), scale)
-        run = chosen.run or runs.better(chosen.kind)
+        run = chosen.run or runs().better(chosen.kind)
         if run.compared_starts:
             return run.from_cells
-        return run.log_evidence > runs.run(chosen.kind, from_cells=False).log_evidence
+        return run.log_evidence > runs().run(chosen.kind, from_cells=False).log_evidence
 
-    prior, hyperprior, n_cells = scale.start(chosen.kind, options.fixed)
-    return Choice(
-        read, prior, chosen.reason, notes, hyperprior, n_cells, cells_are_better, chosen.subspace, log_noise, steps
-    )
+    prior, hyperprior, n_cells = scale.start(chosen.kind, fixed)
+    return Choice(read, prior, chosen.reason, notes, hyperprior, n_cells, cells_are_better, subspace, log_noise, steps)
 
 
-class WithoutTies(NamedTuple):
-    """The points, with noise on columns of few values; their scale; a note; and the steps of these columns."""
-
-    points: Any
-    scale: defaults.DataScale
-    notes: tuple[str, ...] = ()
-    steps: Float64Array | None = None
-
-
-def without_ties(points: Any, weights: Any) -> WithoutTies:
-    """Add noise to columns of few values: half a step between neighbouring values."""
+def without_ties(points: Any, weights: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...], Float64Array | None]:
+    """The points, with noise on columns of few values: half a step between neighbouring values. Also their scale, a
+    note, and the steps of these columns."""
     scale, steps = defaults.DataScale(points, weights), tied_steps(points)
     steps[steps**2 <= scale.within_at_least(defaults.DOZEN)] = 0.0
     if not steps.any():
-        return WithoutTies(points, scale)
+        return points, scale, (), None
     points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
     few = int((steps > 0).sum())
     verb, them = ("takes", "it") if few == 1 else ("take", "them")
@@ -218,7 +186,7 @@ def without_ties(points: Any, weights: Any) -> WithoutTies:
         f"{few} of the {len(steps)} columns in use {verb} few values: noise of half a step was added to {them}, so "
         "that no cluster has a width of zero"
     )
-    return WithoutTies(points, defaults.DataScale(points, weights), (note,), steps)
+    return points, defaults.DataScale(points, weights), (note,), steps
 
 
 class Covariances(NamedTuple):
@@ -232,11 +200,11 @@ class Covariances(NamedTuple):
 
 
 def choose_covariances(
-    read: FitData, scale: defaults.DataScale, families: tuple[Family, ...], options: ModelOptions
+    model: EstimatorParameters, read: FitData, families: tuple[Family, ...], runs: Callable[[], ShortRuns]
 ) -> Covariances:
     """The type, with tails or without, perhaps in a subspace, that makes the data most probable in short chains."""
     points, family = read.points, families[0]
-    (full, diagonal, *simpler), dim = family.kinds, scale.dim
+    (full, diagonal, *simpler), dim = family.kinds, points.shape[1]
     many = family.prior_class(full).is_costly(dim)
     if read.n_missing and (is_remote(points) or read.weights is not None):
         where = "on Dask" if is_remote(points) else "with weights"
@@ -244,25 +212,25 @@ def choose_covariances(
     if dim == 1 and len(families) == 1:
         return Covariances(full, "with one feature all are the same")
     simple = not (read.n_missing or is_remote(points) or read.weights is not None)
-    by_type = options.covariance_type != "auto"
-    projects = many and options.subspace == "auto" and simple and family.reference and not by_type
+    by_type = model.covariance_type != "auto"
+    projects = many and model.subspace == "auto" and simple and family.reference and not by_type
     too_many = dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS)
     if too_many and not projects and len(families) == 1:
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
         return Covariances(diagonal, f"with {dim} features {few} for full covariances")
     kinds = (diagonal,) if too_many else (full, diagonal) if many else (full, diagonal, *simpler)
     if by_type or dim == 1:
-        kinds = (family.kind_of(options.covariance_type),)
+        kinds = (family.kind_of(model.covariance_type),)
     kinds = tuple(one.kinds[family.kinds.index(kind)] for one in families for kind in kinds)
-    short = options.runs(sample_of(points, read.weights), scale)
+    short = runs()
     if many or len(points) <= SAMPLE:
-        runs = [short.better(kind) for kind in kinds]
+        tried = [short.better(kind) for kind in kinds]
     else:
         # Among many points one start is enough: on the ledger's sets the other one never changed the choice.
-        runs = [short.run(kind, from_cells=True) for kind in kinds]
-    best, *others = sorted(runs, key=lambda run: -run.log_evidence)
+        tried = [short.run(kind, from_cells=True) for kind in kinds]
+    best, *others = sorted(tried, key=lambda run: -run.log_evidence)
     if projects:
-        found = subspace_of(read, family, options)
+        found = subspace_of(model, family, short)
         if found.run.log_evidence > best.log_evidence:
             return in_subspace(found, f"in a subspace {gain_over(best, found.run)}")
         others.append(found.run)
@@ -283,12 +251,12 @@ def in_subspace(found: Found, reason: str) -> Covariances:
     return Covariances(found.kind.name, reason, found.run, found.subspace)
 
 
-def subspace_of(read: FitData, family: Family, options: ModelOptions, size: int | None = None) -> Found:
+def subspace_of(model: EstimatorParameters, family: Family, runs: ShortRuns, size: int | None = None) -> Found:
     """The subspace of `size` dimensions, or of the most probable number."""
-    asked = options.covariance_type
+    asked = model.covariance_type
     kinds = kinds_in_subspace(family) if asked == "auto" else (asked,)
-    points = sample_of(read.points, read.weights).points.astype(np.float64)
-    return find_subspace(points, [kind_in_subspace(kind, options) for kind in kinds], size)
+    points = runs.sample.points.astype(np.float64)
+    return find_subspace(points, [kind_in_subspace(kind, runs.fixed, runs.partition_prior) for kind in kinds], size)
 
 
 def kinds_in_subspace(family: Family) -> tuple[str, ...]:
@@ -296,13 +264,13 @@ def kinds_in_subspace(family: Family) -> tuple[str, ...]:
     return family.kinds[:2]
 
 
-def kind_in_subspace(kind: str, options: ModelOptions) -> Kind:
+def kind_in_subspace(kind: str, fixed: defaults.FixedHyperparameters, partition_prior: PartitionPrior) -> Kind:
     def run(projected: FloatArray) -> ShortRun:
-        runs = options.runs(Sample(projected), defaults.DataScale(projected))
+        runs = ShortRuns(Sample(projected), defaults.DataScale(projected), fixed, partition_prior)
         return runs.better(kind)._replace(in_subspace=True)
 
     def log_evidence(projected: FloatArray, labels: IntArray) -> float:
-        prior, hyperprior, _ = defaults.DataScale(projected).start(kind, options.fixed)
-        return log_evidence_at_best(prior, hyperprior, projected, labels, options.partition_prior)
+        prior, hyperprior, _ = defaults.DataScale(projected).start(kind, fixed)
+        return log_evidence_at_best(prior, hyperprior, projected, labels, partition_prior)
 
     return Kind(kind, run, log_evidence)

@@ -40,6 +40,11 @@ class DataPrior(Options):
         "kappa": [AUTO, POSITIVE], "width": [AUTO, POSITIVE], "strength": [AUTO, POSITIVE],
     }  # fmt: skip
 
+    @property
+    def fixed(self) -> tuple[float | None, ...]:
+        """The values that are not learned; None for the others."""
+        return tuple(None if isinstance(value, str) else float(value) for value in self.get_params().values())
+
 
 def learned_names(prior: Any) -> list[str]:
     """The hyperparameters of a default prior that are learned."""

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dpmmwrap.backends import Auto, as_backend
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS, families_of, family_named
 from dpmmwrap.model.parameters import AUTO, POSITIVE, Constraints, at_least, check_parameters, with_nested
 from dpmmwrap.numerics.arrays import IntArray
-from dpmmwrap.partitions import PartitionPrior, partition_prior
+from dpmmwrap.partitions import PartitionPrior
+from dpmmwrap.partitions import partition_prior as as_partition_prior
 from dpmmwrap.starts import Initializer, Start
 
-LOSSES = ("vi", "binder")
+Loss: TypeAlias = Literal["vi", "binder"]
+LOSSES: tuple[Loss, ...] = get_args(Loss)
 
 
-class EstimatorParameters(BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, repr=False, eq=False)
+class EstimatorParameters(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The parameters of `DPMM`, which describes them."""
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -47,54 +51,28 @@ class EstimatorParameters(BaseEstimator):  # type: ignore[misc]
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        *,
-        alpha: float | str = "auto",
-        partition_prior: str | PartitionPrior = "dirichlet",
-        family: str = FAMILIES[0],
-        covariance_type: str = "auto",
-        tails: str = TAILS[0],
-        subspace: int | str | None = "auto",
-        categorical: Any = None,
-        exposure: Any = None,
-        prior: Any = None,
-        init: Start | Initializer = "auto",
-        init_clusters: int | str | IntArray = "auto",
-        max_clusters: int | None = None,
-        max_iter: int | str = "auto",
-        n_draws: int = 0,
-        thin: int = 5,
-        n_chains: int | str = "auto",
-        loss: str | None = "vi",
-        outlier_weight: float = 0.0,
-        outlier_prior: Any = None,
-        backend: str | Auto = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.partition_prior = partition_prior
-        self.family = family
-        self.covariance_type = covariance_type
-        self.tails = tails
-        self.subspace = subspace
-        self.categorical = categorical
-        self.exposure = exposure
-        self.prior = prior
-        self.init = init
-        self.init_clusters = init_clusters
-        self.max_clusters = max_clusters
-        self.max_iter = max_iter
-        self.n_draws = n_draws
-        self.thin = thin
-        self.n_chains = n_chains
-        self.loss = loss
-        self.outlier_weight = outlier_weight
-        self.outlier_prior = outlier_prior
-        self.backend = backend
-        self.random_state = random_state
-        self.verbose = verbose
+    alpha: float | str = "auto"
+    partition_prior: str | PartitionPrior = "dirichlet"
+    family: str = FAMILIES[0]
+    covariance_type: str = "auto"
+    tails: str = TAILS[0]
+    subspace: int | str | None = "auto"
+    categorical: Any = None
+    exposure: Any = None
+    prior: Any = None
+    init: Start | Initializer = "auto"
+    init_clusters: int | str | IntArray = "auto"
+    max_clusters: int | None = None
+    max_iter: int | str = "auto"
+    n_draws: int = 0
+    thin: int = 5
+    n_chains: int | str = "auto"
+    loss: Loss | None = "vi"
+    outlier_weight: float = 0.0
+    outlier_prior: Any = None
+    backend: str | Auto = "auto"
+    random_state: Any = None
+    verbose: int = 0
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also those of a backend or prior that is an object, such as `backend__n_jobs`.
@@ -126,7 +104,7 @@ class EstimatorParameters(BaseEstimator):  # type: ignore[misc]
         """Refuse values that are not allowed, alone or together."""
         check_parameters(self)
         as_backend(self.backend)
-        partition_prior(self.partition_prior, self.alpha)
+        as_partition_prior(self.partition_prior, self.alpha)
         family = families_of(self.family, self.tails)[0]
         if not family.mixes and self.categorical is not None:
             raise ValueError("categorical columns need the family mixed")

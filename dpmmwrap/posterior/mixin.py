@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.model.estimator_parameters import LOSSES, EstimatorParameters
 from dpmmwrap.model.inputs import new_rows
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.sensitivity import AtSetting, sensitivity_of
@@ -40,16 +41,13 @@ from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.evidence import log_evidence_at_best
 
 
-class PosteriorMixin(Predictor):
+class PosteriorMixin(Predictor, EstimatorParameters):
     """Predictions of a fitted model, its groups, and methods that use its draws."""
 
     mixture_: Mixture
     labels_: IntArray
     draws_: Draws | None
     partition_prior_: PartitionPrior
-    random_state: Any
-    outlier_weight: float
-    loss: Any
     _some_points: Any
     """The rows that the model keeps, less `_offset`, as the sampler takes them."""
     _some_weights: Any
@@ -327,7 +325,7 @@ class PosteriorMixin(Predictor):
         CredibleBall
             The radius, and the clusterings on the edge; `print` summarises it in a sentence.
         """
-        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)
+        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss or LOSSES[0])
 
     def answers(self, most: int = 3) -> list[OneAnswer]:
         """The partitions that represent the draws, several if these have distinct modes (Balocchi and Wade 2025).
@@ -343,7 +341,7 @@ class PosteriorMixin(Predictor):
             `labels`, `n_clusters` and `share` of the draws, the largest share first; only one without distinct modes.
         """
         check_value("most", most, [at_least(1)])
-        return answers(self._draws().kept_labels, most, self.loss)
+        return answers(self._draws().kept_labels, most, self.loss or LOSSES[0])
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (pip install 'dpmmwrap[posterior]').

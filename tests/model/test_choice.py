@@ -10,8 +10,9 @@ import pytest
 
 from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import generate
-from dpmmwrap.model.choice import ModelOptions, choose_model
+from dpmmwrap.model.choice import choose_model
 from dpmmwrap.model.inputs import FitData, as_float32
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.chain import Chain
 
 
@@ -51,7 +52,7 @@ def read(X: np.ndarray) -> FitData:
 
 
 def test_full_covariances_in_many_dimensions_where_clusters_have_the_points() -> None:
-    found = choose_model(ModelOptions(), read(correlated(2, 330, 32)))
+    found = choose_model(DPMM(), read(correlated(2, 330, 32)), DirichletProcess())
     assert found.prior.family == "full"
     assert found.reason.startswith("they make the data more probable")
 

@@ -10,9 +10,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from dpmmwrap import DPMM, NIW, load
+from dpmmwrap.families.learned.defaults import FixedHyperparameters
 from dpmmwrap.families.learned.hyperprior import Hyperprior
 from dpmmwrap.families.learned.one_gaussian import OneGaussian, one_gaussian
-from dpmmwrap.model.choice import ModelOptions, kind_in_subspace
+from dpmmwrap.model.choice import kind_in_subspace
 from dpmmwrap.model.directions import (
     Found,
     find_subspace,
@@ -23,6 +24,7 @@ from dpmmwrap.model.directions import (
 )
 from dpmmwrap.model.short_chains import ShortRun
 from dpmmwrap.model.subspace import Subspace
+from dpmmwrap.partitions import DirichletProcess
 
 D, N = 40, 900
 QUICK: dict[str, Any] = {"init": "kmeans", "n_chains": 1, "backend": "native", "random_state": 0}
@@ -82,7 +84,7 @@ def test_the_first_directions_separate_best() -> None:
     assert angles.min() > 0.999
 
 
-FULL = kind_in_subspace("full", ModelOptions())
+FULL = kind_in_subspace("full", FixedHyperparameters(), DirichletProcess())
 
 
 def test_evidence_chooses_the_dimensions_of_known_clusters() -> None:
