@@ -17,7 +17,7 @@ from dpmmwrap.files.checks import class_names
 from dpmmwrap.model.empty_rows import truth_labels, with_values
 from dpmmwrap.model.rows import all_columns
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.posterior.answer import sample_of
+from dpmmwrap.posterior.fitted import sample_of
 
 if TYPE_CHECKING:
     from dpmmwrap.describe.differences import Difference

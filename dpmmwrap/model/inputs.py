@@ -15,8 +15,8 @@ from dpmmwrap.families.tables import Columns, place_of, table_of
 from dpmmwrap.model.column_kinds import sorted_out, strange_notes
 from dpmmwrap.model.data_prior import is_given
 from dpmmwrap.model.empty_rows import Present, truth_labels
-from dpmmwrap.model.frames import by_name, is_table, word_columns
 from dpmmwrap.model.redundant import ColumnMap, Extremes, find_redundant, sentence, without
+from dpmmwrap.model.rows import by_name, is_table, word_columns
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import has_missing, is_remote, sample_rows
 from dpmmwrap.numerics.weights import checked_weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ WORDS = {
     "weight_2": "the second largest cluster's weight",
     "weight_3": "the third largest cluster's weight",
 }
+DIMS = {"weights": ["cluster"]}
 
 
 class Diagnostic(NamedTuple):
@@ -126,3 +128,31 @@ def interval(n_clusters: IntArray | FloatArray, level: float = 0.95) -> tuple[in
         raise ValueError("an interval needs at least one draw, got none")
     outside = int(len(ordered) * (1 - level) / 2 + 1e-9)
     return int(ordered[outside]), int(ordered[len(ordered) - 1 - outside])
+
+
+def to_arviz(draws: Draws) -> Any:
+    """The draws for ArviZ's plots and summaries: `posterior` has n_clusters, alpha and weights, the largest first;
+    `sample_stats` has lp and the acceptance rates of splits and merges."""
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError("to_arviz needs ArviZ: pip install 'dpmmwrap[posterior]'") from error
+    library: Any = arviz
+    groups = arviz_groups(draws)
+    # ArviZ 1 takes one dictionary instead of keywords.
+    if "posterior" in signature(library.from_dict).parameters:
+        return library.from_dict(**groups, dims=DIMS)
+    return library.from_dict(groups, dims=DIMS)
+
+
+def arviz_groups(draws: Draws) -> dict[str, dict[str, Any]]:
+    """The groups of arrays, the same for every version of ArviZ."""
+    weights = decreasing_weights(draws.weights)
+    return {
+        "posterior": {"n_clusters": draws.n_clusters, "alpha": draws.alpha, "weights": weights},
+        "sample_stats": {
+            "lp": draws.log_posterior,
+            "split_acceptance_rate": draws.splits / np.maximum(draws.splits_proposed, 1),
+            "merge_acceptance_rate": draws.merges / np.maximum(draws.merges_proposed, 1),
+        },
+    }

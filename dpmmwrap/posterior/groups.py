@@ -12,7 +12,7 @@ them, the points of two clusters have two modes. "separation" uses more evidence
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -253,3 +253,62 @@ def linkage(steps: Sequence[Step], heights: Float64Array) -> Float64Array:
         row[:] = *np.sort(number[pair]), height, size[pair].sum()
         number[step.kept], size[step.kept] = number.max() + 1, row[3]
     return rows
+
+
+def hellinger(tau: FloatArray) -> Float64Array:
+    """Hellinger's distance between each two components (K, K), from each row's probabilities (N, K).
+
+    The rows are a sample of the mixture: the overlap of two densities, the integral of sqrt(f g), is the mean over rows
+    of sqrt(p q), divided by the square root of both weights. So memory is not that of pairs of points.
+    """
+    roots = np.sqrt(np.asarray(tau, np.float64))
+    roots /= np.maximum(np.linalg.norm(roots, axis=0), np.finfo(float).tiny)
+    distances = np.sqrt(np.maximum(1.0 - roots.T @ roots, 0.0))
+    np.fill_diagonal(distances, 0.0)
+    return np.asarray(distances)
+
+
+def expected_distances(
+    labels: IntArray, n_clusters: int, draws: Iterable[tuple[IntArray, Float64Array]]
+) -> Float64Array:
+    """The mean over draws, and over pairs of rows of two clusters, of the distance between the rows' components (K, K).
+    A draw is each row's component and the distances between components. O(N + K C^2) a draw of C components."""
+    sizes = np.bincount(labels, minlength=n_clusters)
+    total, count = np.zeros((n_clusters, n_clusters)), 0
+    for components, distances in draws:
+        table = np.zeros((n_clusters, len(distances)))
+        np.add.at(table, (labels, components), 1.0)
+        table /= np.maximum(sizes, 1)[:, None]
+        total += table @ distances @ table.T
+        count += 1
+    return total / max(count, 1)
+
+
+def fold(distances: Float64Array, sizes: IntArray, cut: float | None = None) -> Groups:
+    """Groups by a loss that knows how far apart components are: FOLD (Dombowsky and Dunson 2024, "Bayesian clustering
+    via fusing of localized densities"). O(K^3).
+
+    Putting two points together costs the distance between their components, from 0 to 1; separating them costs omega
+    times one minus that distance. The best partition has the least expected cost over the posterior. Two groups should
+    be joined if the average expected distance between their points is below omega / (1 + omega), so groups are found by
+    average linkage, and this number is `cut`. By default it is the average distance of all pairs.
+    """
+    weights, away = np.asarray(sizes, np.float64).copy(), distances.copy()
+    if cut is None:
+        cut = float(weights @ away @ weights / weights.sum() ** 2)
+    np.fill_diagonal(away, np.inf)
+    steps: list[Step] = []
+    while len(steps) < len(away) - 1:
+        kept, gone = sorted(divmod(int(away.argmin()), len(away)))
+        distance, both = float(away[kept, gone]), weights[[kept, gone]]
+        steps.append(Step(kept, gone, 1.0 - distance, float(both.sum())))
+        # Two empty clusters have the same weight.
+        shares = both / both.sum() if both.sum() > 0 else np.array([0.5, 0.5])
+        joined = shares[0] * away[kept] + shares[1] * away[gone]
+        away[kept] = away[:, kept] = joined
+        away[gone] = away[:, gone] = away[kept, kept] = np.inf
+        weights[kept], weights[gone] = both.sum(), 0.0
+    criterion = np.array([step.criterion for step in steps])
+    heights = np.maximum.accumulate(1.0 - criterion)
+    suggested = len(distances) - steps_above(criterion, 1.0 - cut)
+    return Groups(linkage(steps, heights), criterion, "fold", suggested, 1.0 - cut)

@@ -19,10 +19,9 @@ from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.sensitivity import AtSetting, sensitivity_of
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions import PartitionPrior
-from dpmmwrap.posterior.answers import OneAnswer, answers
-from dpmmwrap.posterior.arviz import to_arviz
-from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
+from dpmmwrap.posterior.answers import CredibleBall, OneAnswer, answers, credible_ball
 from dpmmwrap.posterior.density import Density
+from dpmmwrap.posterior.diagnostics import to_arviz
 from dpmmwrap.posterior.fit_check import FitCheck, can_check, fit_check
 from dpmmwrap.posterior.groups import Groups
 from dpmmwrap.posterior.imputing import impute

@@ -22,11 +22,10 @@ from dpmmwrap.model.short_chains import short_chain, short_settings
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 from dpmmwrap.numerics.categorical_draws import draw_columns
 from dpmmwrap.numerics.cells import kmeans_cells
-from dpmmwrap.posterior.answer import kept_rows
+from dpmmwrap.posterior.answers import CredibleBall, credible_ball
 from dpmmwrap.posterior.averaging import draws_averaged
-from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
-from dpmmwrap.posterior.fold import expected_distances, fold, hellinger
-from dpmmwrap.posterior.groups import Groups, group_components
+from dpmmwrap.posterior.fitted import kept_rows
+from dpmmwrap.posterior.groups import Groups, expected_distances, fold, group_components, hellinger
 from dpmmwrap.posterior.matching import confidence, count_clusters
 from dpmmwrap.posterior.representative import coclustering
 from dpmmwrap.posterior.separation import GroupEvidence, Half, Shape

@@ -14,10 +14,10 @@ from dpmmwrap.families.screening import NEGLIGIBLE, log_joint, log_sum
 from dpmmwrap.families.tables import Columns, TablePoints, table_of
 from dpmmwrap.files.selection import listed, numbered
 from dpmmwrap.model.empty_rows import with_values
-from dpmmwrap.model.frames import by_name, is_table
 from dpmmwrap.model.memory import Memory
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import ColumnMap
+from dpmmwrap.model.rows import by_name, is_table
 from dpmmwrap.model.subspace import RowsWithGaps, Subspace
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.side_by_side import for_each

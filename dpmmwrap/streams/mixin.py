@@ -27,8 +27,7 @@ from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import thread_pools
 from dpmmwrap.numerics.weights import checked_weights
-from dpmmwrap.posterior.answer import kept_rows, sample_of
-from dpmmwrap.posterior.fitted import set_mixture
+from dpmmwrap.posterior.fitted import kept_rows, sample_of, set_mixture
 from dpmmwrap.posterior.mixture_file import load
 from dpmmwrap.streams.pieces import absorbed
 from dpmmwrap.streams.update import Batch, Stream, Updated, begin_rows, leaving, update

@@ -13,7 +13,7 @@ from dpmmwrap import DPMM, NIW
 from dpmmwrap.backends import native
 from dpmmwrap.families.learned.defaults import DataScale
 from dpmmwrap.partitions import DirichletProcess
-from dpmmwrap.posterior.answer import log_posterior_of
+from dpmmwrap.posterior.fitted import log_posterior_of
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer

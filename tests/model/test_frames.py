@@ -11,7 +11,7 @@ import pytest
 
 from dpmmwrap import load
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.model.frames import word_columns
+from dpmmwrap.model.rows import word_columns
 
 RNG = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1], 40)

@@ -15,7 +15,7 @@ from dpmmwrap import DPMM, Native, load
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
-from dpmmwrap.posterior.answer import join_singletons
+from dpmmwrap.posterior.fitted import join_singletons
 from dpmmwrap.posterior.matching import match
 from dpmmwrap.posterior.representative import expected_loss
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmmwrap.posterior.arviz import arviz_groups, to_arviz
+from dpmmwrap.posterior.diagnostics import arviz_groups, to_arviz
 from dpmmwrap.sampler.draws import Draws
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpmmwrap.posterior.credible_ball import credible_ball
+from dpmmwrap.posterior.answers import credible_ball
 from dpmmwrap.posterior.representative import distances
 
 

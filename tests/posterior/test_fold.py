@@ -7,7 +7,7 @@ from scipy.spatial.distance import squareform
 from scipy.stats import norm
 
 from dpmmwrap import DPMM
-from dpmmwrap.posterior.fold import expected_distances, fold, hellinger
+from dpmmwrap.posterior.groups import expected_distances, fold, hellinger
 
 
 def test_the_distance_of_two_gaussians() -> None:

@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dpmmwrap.numerics.arrays import Float64Array
-from dpmmwrap.posterior.modes import MOST, dip, quantiles_of
-from dpmmwrap.posterior.separation import TOO_FAR, has_gap
+from dpmmwrap.posterior.separation import MOST, TOO_FAR, dip, has_gap, quantiles_of
 
 
 def dip_by_programme(values: Float64Array) -> float:

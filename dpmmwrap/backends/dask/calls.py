@@ -1,21 +1,26 @@
-"""Calls of functions on workers, outside of Dask's queue of tasks. Every wait has a limit."""
+"""Calls of functions on workers, outside of Dask's queue of tasks, and the client's records of a fit: commands, files,
+traffic. Every wait has a limit."""
 
 from __future__ import annotations
 
 import asyncio
+import pickle
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from distributed import Client
 from distributed.comm import CommClosedError
 
 from dpmmwrap.backends.dask import ClusterError
+from dpmmwrap.backends.dask.part import Command
 
 PATIENCE = 600.0
 """Seconds that a worker may take for one step, or to load its part."""
 SILENCE = 60.0
 """Seconds without a heartbeat after which a worker counts as lost."""
+LOG_BYTES = 64 << 20
+"""Bytes of commands to keep although copies have seen them, because copies may be lost, too."""
 
 
 class Overdue(TimeoutError):
@@ -97,3 +102,58 @@ class Caller:
             f"the connection to the Dask scheduler at {where} was lost after {self.doing}; a fit with a checkpoint "
             "resumes from there with the next scheduler"
         )
+
+
+class Log:
+    """The commands of one chain, numbered from the first."""
+
+    def __init__(self, done: int = 0) -> None:
+        self.first = done
+        self.commands: list[Command] = []
+        self.sizes: list[int] = []
+
+    def __len__(self) -> int:
+        return self.first + len(self.commands)
+
+    def append(self, command: Command) -> None:
+        self.commands.append(command)
+        self.sizes.append(len(pickle.dumps(command, protocol=5)))
+
+    def since(self, number: int) -> list[Command]:
+        return self.commands[number - self.first :]
+
+    def trim(self, seen: int) -> None:
+        """Forget the oldest commands that copies have seen, if the log is too large."""
+        total = sum(self.sizes)
+        while self.commands and total > LOG_BYTES and self.first < seen:
+            total -= self.sizes.pop(0)
+            del self.commands[0]
+            self.first += 1
+
+
+class Traffic(NamedTuple):
+    """The number of calls, and bytes sent and received."""
+
+    calls: int = 0
+    sent: int = 0
+    received: int = 0
+
+    def plus(self, sent: int, received: int) -> Traffic:
+        return Traffic(self.calls + 1, self.sent + sent, self.received + received)
+
+
+class LabelFiles(NamedTuple):
+    """The files of a chain's labels, in a folder that all workers see."""
+
+    folder: str
+    files: list[str]
+    done: int
+    n_clusters: int
+
+
+class LostAgain(Exception):
+    """Workers were lost while others were being replaced."""
+
+    def __init__(self, addresses: set[str]) -> None:
+        super().__init__(*sorted(addresses))
+        self.addresses = addresses

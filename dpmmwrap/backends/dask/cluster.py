@@ -20,9 +20,19 @@ from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
 
 from dpmmwrap.backends.dask import ClusterError, worker
-from dpmmwrap.backends.dask.calls import PATIENCE, Caller, Overdue, is_loss, ping, remove_worker
+from dpmmwrap.backends.dask.calls import (
+    PATIENCE,
+    Caller,
+    LabelFiles,
+    Log,
+    LostAgain,
+    Overdue,
+    Traffic,
+    is_loss,
+    ping,
+    remove_worker,
+)
 from dpmmwrap.backends.dask.part import Command, Recipe
-from dpmmwrap.backends.dask.records import LabelFiles, Log, LostAgain, Traffic
 from dpmmwrap.backends.dask.worker import Loss, Request
 from dpmmwrap.numerics.chunks import Stretch
 

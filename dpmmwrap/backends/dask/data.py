@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask.calls import LabelFiles, Log
 from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command
 from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
-from dpmmwrap.backends.dask.records import LabelFiles, Log
 from dpmmwrap.families.base import Points, Statistics, put
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.files import InputError

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 
 from dpmmwrap import DPMM, Dask, Julia
 from dpmmwrap.backends.dask import cluster as clusters
-from dpmmwrap.backends.dask import records
+from dpmmwrap.backends.dask.calls import Traffic
 
 
 @pytest.mark.parametrize("kind", daskfits.SOME)
@@ -96,7 +96,7 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_points(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K D^2 numbers for each worker, whatever the number of points."""
-    seen: dict[int, records.Traffic] = {}
+    seen: dict[int, Traffic] = {}
 
     def close(self: clusters.Cluster) -> None:
         seen[rows] = self.traffic["sweep"]
