@@ -40,6 +40,7 @@ class BackendChoice(NamedTuple):
 def choose_backend(asked: Auto, needs: Needs) -> BackendChoice:
     """The given backend, if it supports the fit. "auto" is Dask for data on Dask, Julia if it is set up and supports
     the fit, else the built-in sampler."""
+    from dpmmwrap.backends.julia import setup as julia_setup
     from dpmmwrap.backends.julia import workers as julia_workers
 
     if isinstance(asked, Dask):
@@ -47,35 +48,25 @@ def choose_backend(asked: Auto, needs: Needs) -> BackendChoice:
     if needs.remote:
         return BackendChoice(asked.as_kind(Dask), "the data are on Dask")
     kept = julia_workers.are_kept()
-    if asked.name == "native":
-        if kept:
-            raise ValueError("worker processes need the Julia backend: backend should be julia")
-        return BackendChoice(asked, "it was asked for")
+    if asked.name == "native" and kept:
+        raise ValueError("worker processes need the Julia backend: backend should be julia")
     refused = refused_by_julia(needs, asked.ratio)
-    if asked.name == "julia" or kept:
-        if refused is not None:
-            raise ValueError(f"{refused}: backend should be native, without workers")
-        if asked.name == "julia":
-            return BackendChoice(asked, "it was asked for")
+    if (asked.name == "julia" or kept) and refused is not None:
+        raise ValueError(f"{refused}: backend should be native, without workers")
+    if asked.name != "auto":
+        return BackendChoice(asked, "it was asked for")
+    if kept:
         return BackendChoice(asked.as_kind(Julia), "worker processes need it")
-    refused = why_not_julia(needs, refused)
-    if refused is not None:
-        return BackendChoice(asked.as_kind(Native), refused)
-    return BackendChoice(asked.as_kind(Julia), "Julia is set up and supports all settings")
-
-
-def why_not_julia(needs: Needs, refused: str | None) -> str | None:
-    """Why "auto" is not Julia; None if it is."""
-    from dpmmwrap.backends.julia import setup as julia_setup
-
     missing = julia_setup.missing()
     if missing is not None:
-        return f"Julia cannot run here: {missing}"
+        return BackendChoice(asked.as_kind(Native), f"Julia cannot run here: {missing}")
     if threading.current_thread() is not threading.main_thread():
         refused = "Julia works only in the main thread"
-    if needs.to_learn is not None and refused is None:
+    elif refused is None and needs.to_learn is not None:
         refused = f"{needs.to_learn}, which needs the built-in sampler"
-    return None if refused is None else f"Julia is set up, but {refused}"
+    if refused is not None:
+        return BackendChoice(asked.as_kind(Native), f"Julia is set up, but {refused}")
+    return BackendChoice(asked.as_kind(Julia), "Julia is set up and supports all settings")
 
 
 def refused_by_julia(needs: Needs, ratio: str) -> str | None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.learned.base import LearnedPrior, Summary
@@ -17,7 +18,7 @@ from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.draws import Draws, labels_array
 from dpmmwrap.sampler.refinement import refined
-from dpmmwrap.sampler.settings import Progress, Result, Settings, has_few_numbers
+from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 from dpmmwrap.sampler.state import Best
 
 
@@ -47,7 +48,8 @@ class NativeBackend:
                 best = refined(X, settings, result.candidates, interrupt)
                 if best.labels is not result.labels:
                     others = [chain.best.labels for number, chain in enumerate(results) if number != result.chain]
-                    result = replace(with_best(result, best), agreement=agreement_with(best.labels, others))
+                    agreement = tuple(float(adjusted_rand_score(best.labels, other)) for other in others)
+                    result = replace(with_best(result, best), agreement=agreement)
         # Also after the last iteration: Ctrl-C should end a loop of fits.
         return replace(result, interrupted=result.interrupted or interrupt.requested)
 
@@ -60,82 +62,61 @@ def run_chain(
     X: Points, settings: Settings, number: int, interrupt: Interrupt, labels: IntArray | None = None
 ) -> ChainResult:
     """Run one chain, and store the labels of its draws."""
-    chain = Chain(X, replace(settings, progress=progress_of(settings.progress, number)), number, labels)
+    progress: Any = settings.progress
+    if hasattr(progress, "of_chain"):
+        of_chain = progress.of_chain(number)
+    else:
+        of_chain = None if number else progress
+    chain = Chain(X, replace(settings, progress=of_chain), number, labels)
     try:
         result = chain.run(interrupt)
         chain.problem.data.flush()
         return result
     finally:
         chain.problem.data.close()
-        ended = getattr(settings.progress, "ended", None)
-        if ended is not None:
-            ended(number)
-
-
-def progress_of(progress: Progress | None, number: int) -> Progress | None:
-    """The progress callable of one chain."""
-    of_chain = getattr(progress, "of_chain", None)
-    if of_chain is None:
-        return progress if number == 0 else None
-    chain_progress: Progress = of_chain(number)
-    return chain_progress
+        if hasattr(progress, "ended"):
+            progress.ended(number)
 
 
 def result_of(
     results: list[ChainResult],
     labels: IntArray | None = None,
     hyperprior: LearnedPrior | None = None,
-    rand_index: Callable[[Any, Any], float] | None = None,
+    rand_index: Callable[[Any, Any], float] = adjusted_rand_score,
 ) -> Result:
     """The best clustering of all chains, and all draws."""
     # After an interrupt, some chains have not made a step.
     begun = [result for result in results if len(result.trace)] or results
     chain = max(begun, key=lambda result: result.best.log_posterior)
-    number = next(index for index, result in enumerate(results) if result is chain)
+    draws, draw_priors = draws_of(results, labels, hyperprior)
+    others = [other.best.labels for other in begun if other is not chain]
     return Result(
-        chain.best.labels,
-        chain.best.sublabels,
-        chain.trace,
-        any(result.interrupted for result in results),
-        log_posterior=chain.best.log_posterior,
-        partition_prior=chain.best.partition_prior,
-        chain=number,
-        prior=chain.best.prior,
-        kept_labels=chain.best.kept_labels,
-        kept_sides=chain.best.kept_sides,
+        **chain.best._asdict(),
+        trace=chain.trace,
+        interrupted=any(result.interrupted for result in results),
+        chain=next(index for index, result in enumerate(results) if result is chain),
         traces=[result.trace for result in begun],
-        **draws_of(results, labels, hyperprior)._asdict(),
-        agreement=agreement_with(
-            chain.best.labels, [other.best.labels for other in begun if other is not chain], rand_index
-        ),
+        draws=draws,
+        draw_priors=draw_priors,
+        agreement=tuple(float(rand_index(chain.best.labels, other)) for other in others),
         candidates=[candidate for result in begun for candidate in result.candidates],
     )
 
 
-def agreement_with(
-    labels: Any, others: list[Any], rand_index: Callable[[Any, Any], float] | None = None
-) -> tuple[float, ...]:
-    """The adjusted Rand indices of other clusterings with one."""
-    from sklearn.metrics import adjusted_rand_score
-
-    return tuple(float((rand_index or adjusted_rand_score)(labels, other)) for other in others)
-
-
-class DrawsAndPriors(NamedTuple):
-    """The draws of all chains, and the prior of each, one chain after the other."""
-
-    draws: Draws | None
-    draw_priors: tuple[Prior, ...]
-
-
-def draws_of(results: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None) -> DrawsAndPriors:
-    """The draws of all chains, the same number of each: after an interrupt, the number that gives most draws in all."""
+def draws_of(
+    results: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None
+) -> tuple[Draws | None, tuple[Prior, ...]]:
+    """The draws of all chains, and the prior of each, one chain after the other: the same number of each chain; after
+    an interrupt, the number that gives most draws in all."""
     lengths = np.array([len(result.record) for result in results])
     count = max(lengths.tolist(), key=lambda length: length * int((lengths >= length).sum()))
     if not count:
-        return DrawsAndPriors(None, ())
+        return None, ()
     chosen = np.flatnonzero(lengths >= count)
     results = [results[number] for number in chosen]
+    if labels is not None:
+        # No copy if these are all chains.
+        labels = labels[:, :count] if len(chosen) == len(labels) else labels[chosen, :count]
     samples = [result.record.samples[:count] for result in results]
     moves = np.array([result.record.moves[:count] for result in results])
     most = max(sample.n_clusters for chain in samples for sample in chain)
@@ -158,14 +139,7 @@ def draws_of(results: list[ChainResult], labels: IntArray | None, hyperprior: Le
         splits_proposed=moves[:, :, 1],
         merges=moves[:, :, 2],
         merges_proposed=moves[:, :, 3],
-        labels=labels_of(labels, chosen, count),
+        labels=labels,
         **learned,
     )
-    return DrawsAndPriors(draws, tuple(sample.prior for chain in samples for sample in chain))
-
-
-def labels_of(labels: IntArray | None, chosen: IntArray, count: int) -> IntArray | None:
-    """The first labels of some chains; no copy if these are all chains."""
-    if labels is None or len(chosen) == len(labels):
-        return None if labels is None else labels[:, :count]
-    return labels[chosen, :count]
+    return draws, tuple(sample.prior for chain in samples for sample in chain)

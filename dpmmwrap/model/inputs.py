@@ -218,10 +218,15 @@ def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     place = exposure_place(estimator)
     if place is not None and not (X[:, place] > 0).all():
         raise ValueError("the exposure should be above 0 in every row")
-    if issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X.astype(np.float32, copy=False)
+    return canonical(X).astype(np.float32, copy=False)
+
+
+def canonical(rows: Any) -> Any:
+    """Sparse rows with one entry for each place; an array as it is."""
+    if issparse(rows) and not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def exposure_place(estimator: Any) -> int | None:

@@ -29,41 +29,35 @@ JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
 
 def needs_of(model: DPMM, read: FitData) -> Needs:
     """What the fit needs of a backend."""
+    family, *others = families_of(model.family, model.tails)
+    kind = getattr(model.prior, "family", family.kind_of(model.covariance_type))
+    julia = kind in family.julia and not others
+    if others:
+        name = " or ".join(one.name for one in (family, *others))
+    else:
+        name = family.name if julia or len(family.kinds) == 1 else kind
+    # What only the built-in sampler can choose for "auto" settings.
+    to_learn = None
+    if family.reference and is_default(model.prior):
+        if others:
+            to_learn = "tails are to be chosen"
+        elif model.covariance_type == "auto":
+            to_learn = "the covariance type is to be chosen"
+        elif learned_names(model.prior):
+            to_learn = "the prior is to be learned"
+    if to_learn is None and model.n_chains == "auto" and chain_count("auto", 0, *read.points.shape) > 1:
+        to_learn = "several chains are to be compared (n_chains)"
     return Needs(
-        **likelihood(model),
+        family=name,
+        julia=julia,
         sparse=issparse(read.points),
         sampling=model.n_draws > 0 or model.n_chains not in ("auto", 1),
-        to_learn=what_to_learn(model, read),
+        to_learn=to_learn,
         remote=is_remote(read.points),
         partition_prior=partition_prior(model.partition_prior, model.alpha).name,
         weights=read.weights is not None,
         missing=read.n_missing > 0,
     )
-
-
-def what_to_learn(model: DPMM, read: FitData) -> str | None:
-    """What only the built-in sampler can choose for "auto" settings, as a clause; None for nothing."""
-    families = families_of(model.family, model.tails)
-    if families[0].reference and is_default(model.prior):
-        if len(families) > 1:
-            return "tails are to be chosen"
-        if model.covariance_type == "auto":
-            return "the covariance type is to be chosen"
-        if learned_names(model.prior):
-            return "the prior is to be learned"
-    if model.n_chains == "auto" and chain_count("auto", 0, *read.points.shape) > 1:
-        return "several chains are to be compared (n_chains)"
-    return None
-
-
-def likelihood(model: DPMM) -> dict[str, Any]:
-    """The family or its kind, and whether Julia supports it."""
-    family, *others = families_of(model.family, model.tails)
-    kind = getattr(model.prior, "family", family.kind_of(model.covariance_type))
-    known = kind in family.julia and not others
-    if others:
-        return {"family": " or ".join(one.name for one in (family, *others)), "julia": known}
-    return {"family": family.name if known or len(family.kinds) == 1 else kind, "julia": known}
 
 
 def loops_of(model: DPMM, read: FitData) -> tuple[str, ...]:
@@ -91,25 +85,37 @@ def run_settings(
     model: DPMM, choice: Choice, backend: Auto, initializer: Initializer, seed: int, truth: Any,
     progress: Progress | None,
 ) -> Settings:  # fmt: skip
+    read, prior, outlier_prior = choice.read, choice.prior, None
+    rows, columns = read.points.shape
+    # Half a matrix for each point, in matrix products, which take half as long as other work for a number.
+    size = columns**2 // 4 if prior.is_costly(columns) else columns
+    n_chains = 1 if backend.name == "julia" else chain_count(model.n_chains, model.n_draws, rows, size)
+    if model.outlier_weight > 0:
+        if model.outlier_prior is None:
+            outlier_prior = prior.outliers(read.points[sample_rows(rows, 0)], rows)
+        elif type(model.outlier_prior) is type(prior):
+            outlier_prior = model.outlier_prior.shifted(read.offset)
+        else:
+            raise ValueError(f"outlier_prior should be a {type(prior).__name__} like the prior")
     reference_length = is_plain_reference(backend) and model.max_iter == "auto"
     return Settings(
         partition_prior_of(model, backend),
-        choice.prior,
+        prior,
         # Julia's sampler learns no prior.
         hyperprior=None if backend.name == "julia" else choice.hyperprior,
         initializer=initializer,
         **search_length(JULIA_ITERATIONS if reference_length else model.max_iter),
         seed=seed,
-        **starts_of(model, choice, seed, backend),
+        **starts_of(model, choice, seed, backend.ratio, n_chains),
         max_clusters=model.max_clusters,
         outlier_weight=float(model.outlier_weight),
-        outlier_prior=outlier_prior_of(model, choice),
-        n_chains=n_chains_of(model, choice, backend),
+        outlier_prior=outlier_prior,
+        n_chains=n_chains,
         n_draws=int(model.n_draws),
         thin=int(model.thin),
         keep_labels=model.loss is not None,
-        weights=choice.read.weights,
-        truth=None if truth is None else choice.read.labels(truth, "truth"),
+        weights=read.weights,
+        truth=None if truth is None else read.labels(truth, "truth"),
         progress=progress,
         **backend.settings(),
     )
@@ -135,58 +141,27 @@ def initializer_of(model: DPMM, prior: Any, backend: Auto) -> tuple[Initializer,
     return make_initializer(start), notes
 
 
-def n_chains_of(model: DPMM, choice: Choice, backend: Auto) -> int:
-    rows, columns = choice.read.points.shape
-    # Half a matrix for each point, in matrix products, which take half as long as other work for a number.
-    size = columns**2 // 4 if choice.prior.is_costly(columns) else columns
-    return 1 if backend.name == "julia" else chain_count(model.n_chains, model.n_draws, rows, size)
-
-
-def starts_of(model: DPMM, choice: Choice, seed: int, backend: Auto) -> dict[str, Any]:
+def starts_of(model: DPMM, choice: Choice, seed: int, ratio: str, n_chains: int) -> dict[str, Any]:
     """Where chains begin. By default, several chains begin in turn with one cluster, k-means cells, one cluster, and
     many small cells; a single chain with one cluster or k-means cells, whichever is better in short chains."""
-    points = choice.read.points
-    first = first_clusters(model, choice, seed, backend.ratio)
-    by_default = isinstance(model.init_clusters, str) and model.init_clusters == "auto"
-    if not by_default or choice.n_cells is None or not isinstance(first, int):
-        return {"init_clusters": first}
-    # Outliers would get cells of their own and keep them.
-    if model.outlier_weight > 0 or choice.n_cells > (model.max_clusters or choice.n_cells):
-        return {"init_clusters": first}
-    several = n_chains_of(model, choice, backend) > 1
-    if not several and not choice.cells_are_better():
-        return {"init_clusters": first}
-    cells = kmeans_cells(points, choice.n_cells, seed=0)
-    if not several:
-        return {"init_clusters": cells}
-    return {"init_clusters": first, "other_starts": (cells, small_cells(choice, seed))}
+    first, X, prior = model.init_clusters, choice.read.points, choice.prior
 
+    def small_cells() -> Any:
+        return many_clusters(X, seed, prior.embedder(X), prior.rows_per_cluster(X.shape[1]))
 
-def small_cells(choice: Choice, seed: int) -> Any:
-    """The label of each point in many small cells."""
-    X, prior = choice.read.points, choice.prior
-    return many_clusters(X, seed, prior.embedder(X), prior.rows_per_cluster(X.shape[1]))
-
-
-def first_clusters(model: DPMM, choice: Choice, seed: int, ratio: str) -> Any:
-    first, X = model.init_clusters, choice.read.points
-    if isinstance(first, str):
-        if first not in ("auto", "many"):
-            raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
-        splits_suffice = ratio in FULL_RATIOS and not choice.prior.is_wide(X)
-        return 1 if first == "auto" and splits_suffice else small_cells(choice, seed)
     if isinstance(first, numbers.Integral):
         check_value("init_clusters", first, [at_least(1)])
-        return min(int(first), int(X.shape[0]))
-    return choice.read.labels(first, "init_clusters")
-
-
-def outlier_prior_of(model: DPMM, choice: Choice) -> Any:
-    read, prior = choice.read, choice.prior
-    if model.outlier_weight == 0:
-        return None
-    if model.outlier_prior is None:
-        return prior.outliers(read.points[sample_rows(read.points.shape[0], 0)], read.points.shape[0])
-    if type(model.outlier_prior) is not type(prior):
-        raise ValueError(f"outlier_prior should be a {type(prior).__name__} like the prior")
-    return model.outlier_prior.shifted(read.offset)
+        return {"init_clusters": min(int(first), int(X.shape[0]))}
+    if not isinstance(first, str):
+        return {"init_clusters": choice.read.labels(first, "init_clusters")}
+    if first not in ("auto", "many"):
+        raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
+    if first == "many" or ratio not in FULL_RATIOS or prior.is_wide(X):
+        return {"init_clusters": small_cells()}
+    # Outliers would get cells of their own and keep them.
+    cells, most = choice.n_cells, model.max_clusters
+    if cells is None or model.outlier_weight > 0 or (most is not None and cells > most):
+        return {"init_clusters": 1}
+    if n_chains > 1:
+        return {"init_clusters": 1, "other_starts": (kmeans_cells(X, cells, seed=0), small_cells())}
+    return {"init_clusters": kmeans_cells(X, cells, seed=0) if choice.cells_are_better() else 1}

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.backends.choosing import BackendChoice
+from dpmmwrap.families.base import Points, Prior, take
+from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.estimator_parameters import LOSSES
 from dpmmwrap.model.memory import Memory, digest_of
-from dpmmwrap.numerics.cells import is_remote
-from dpmmwrap.posterior.resampling import Resampling
-from dpmmwrap.sampler.settings import Result, Settings
-from dpmmwrap.sampler.stopping import stopped_by
-
-if TYPE_CHECKING:
-    from dpmmwrap.estimator import DPMM
-
-from typing import Any, NamedTuple
-
-from dpmmwrap.families.base import Points, Prior, take
-from dpmmwrap.families.tables import Columns
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
-from dpmmwrap.numerics.cells import has_missing
+from dpmmwrap.numerics.cells import has_missing, is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import AveragedMixture
@@ -38,8 +28,13 @@ from dpmmwrap.posterior.matching import (
     without_gaps,
 )
 from dpmmwrap.posterior.representative import Loss, representative
-from dpmmwrap.posterior.resampling import NOT_RESAMPLED
+from dpmmwrap.posterior.resampling import NOT_RESAMPLED, Resampling
 from dpmmwrap.sampler.draws import Draws
+from dpmmwrap.sampler.settings import Result, Settings
+from dpmmwrap.sampler.stopping import stopped_by
+
+if TYPE_CHECKING:
+    from dpmmwrap.estimator import DPMM
 
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
 """A fitted model keeps at most this many rows, and numbers in them."""

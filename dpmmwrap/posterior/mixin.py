@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dpmmwrap.backends.dask import is_lazy
+from dpmmwrap.backends.dask import by_blocks, is_lazy
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.estimator_parameters import LOSSES, EstimatorParameters
 from dpmmwrap.model.inputs import new_rows
@@ -65,8 +65,6 @@ class PosteriorMixin(Predictor, EstimatorParameters):
         check_is_fitted(self)
         if not is_lazy(X):
             return getattr(self.mixture_, method)(self._rows(X))
-        from dpmmwrap.backends.dask.lazy import by_blocks
-
         columns = self.mixture_.n_clusters + int(self.outlier_weight > 0) if method == "predict_proba" else None
         return by_blocks(self, method, X, np.int32 if method == "predict" else np.float64, columns)
 

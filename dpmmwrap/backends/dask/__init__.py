@@ -7,6 +7,7 @@ keys and row numbers determine the random numbers, and sums have a fixed order.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.families import FAMILIES, family_named
+from dpmmwrap.families.base import take
 from dpmmwrap.numerics.agreement import ari_of_table
 from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.numerics.ordered_sums import total_of
 from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 
 if TYPE_CHECKING:
@@ -59,27 +62,39 @@ class DaskBackend:
     """The built-in sampler on the workers of a cluster, one chain after the other."""
 
     def fit(self, X: Any, settings: Settings) -> Result:
+        from dpmmwrap.backends.dask.data import STARTS
         from dpmmwrap.backends.native import result_of, run_chain
 
         if not hasattr(settings.initializer, "rules"):
-            from dpmmwrap.backends.dask.data import STARTS
-
             raise ValueError(STARTS)
         if settings.checkpoint is not None:
             settings = replace(settings, checkpoint=shared_folder(X, settings.checkpoint) / "chain.npz")
         X.use_family(settings.prior)
         settings.bind(X, settings.full_ratio)
+
+        def rand_index(one: Any, other: Any) -> float:
+            """The adjusted Rand index of the best labels of two chains."""
+            shape = [count_of(X, labels.chain) for labels in (one, other)]
+            tables = X.cluster.ask(one.chain, query=("alike", (other.chain, *shape))).values()
+            return ari_of_table(np.asarray(sum(tables)))
+
         with Interrupt() as interrupt:
             results = [run_chain(X, settings, number, interrupt) for number in range(settings.n_chains)]
-            result = result_of(results, None, settings.hyperprior, lambda one, other: rand_index(X, one, other))
+            result = result_of(results, None, settings.hyperprior, rand_index)
             if settings.refine and has_few_numbers(X) and not result.interrupted:
                 return refined_here(X, settings, result, interrupt)
-        return replace(
-            result,
-            statistics=best_statistics(X, settings, result),
-            labels=array_of(X.cluster, result.labels, np.int32),
-            sublabels=array_of(X.cluster, result.sublabels, np.uint8),
+        # The statistics of the clusters of the best labels, outliers last.
+        labels: Any = result.labels
+        count, origin = count_of(X, labels.chain), settings.prior.origin(X)
+        parts = X.cluster.ask(labels.chain, query=("best_sums", (count, settings.prior, origin)))
+        total = total_of({node: sums for part in parts.values() for node, sums in part.items()})
+        statistics = settings.prior.statistics_from_sums(total, origin)
+        if settings.outlier_weight > 0:
+            statistics = take(statistics, np.roll(np.arange(count), -1))
+        labels, sublabels = (
+            array_of(X.cluster, handle, kind) for handle, kind in ((labels, np.int32), (result.sublabels, np.uint8))
         )
+        return replace(result, statistics=statistics, labels=labels, sublabels=sublabels)
 
 
 def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrupt) -> Result:
@@ -106,7 +121,6 @@ def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrup
 
 def shared_folder(X: Any, folder: Path) -> Path:
     """The folder of a checkpoint, which all workers must see."""
-    from dpmmwrap.backends.dask import worker
     from dpmmwrap.files import InputError, prepare_folder
 
     if folder.is_file():
@@ -116,7 +130,7 @@ def shared_folder(X: Any, folder: Path) -> Path:
     mark = folder / f"seen-{X.cluster.name}"
     mark.touch()
     try:
-        seen = X.cluster.each(lambda part: (worker.sees, (str(mark),)))
+        seen = X.cluster.each(lambda part: ("sees", str(mark)))
     finally:
         mark.unlink(missing_ok=True)
     for part, is_seen in seen.items():
@@ -126,33 +140,9 @@ def shared_folder(X: Any, folder: Path) -> Path:
     return folder
 
 
-def rand_index(X: Any, one: Any, other: Any) -> float:
-    """The adjusted Rand index of the best labels of two chains, from their contingency table."""
-    shape = [count_of(X, labels.chain) for labels in (one, other)]
-    tables = X.cluster.ask(one.chain, query=("alike", (other.chain, *shape))).values()
-    return ari_of_table(np.asarray(sum(tables)))
-
-
 def count_of(X: Any, chain: int) -> int:
     """The number of labels in the best clustering of a chain."""
     return int(max(X.cluster.ask(chain, query=("most", ())).values())) + 1
-
-
-def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
-    """The statistics of the clusters of the best labels, outliers last."""
-    from dpmmwrap.families.base import take
-    from dpmmwrap.numerics.ordered_sums import total_of
-
-    labels: Any = result.labels
-    count = count_of(X, labels.chain)
-    prior = settings.prior
-    origin = prior.origin(X)
-    parts = X.cluster.ask(labels.chain, query=("best_sums", (count, prior, origin)))
-    total = total_of({node: sums for part in parts.values() for node, sums in part.items()})
-    every = prior.statistics_from_sums(total, origin)
-    if settings.outlier_weight == 0:
-        return every
-    return take(every, np.roll(np.arange(count), -1))
 
 
 def array_of(cluster: Any, handle: Any, kind: Any) -> Any:
@@ -182,3 +172,24 @@ def array_of(cluster: Any, handle: Any, kind: Any) -> Any:
         # Lost workers are replaced before the next try.
         cluster.ask(handle.chain, query=("most", ()))
     raise ClusterError("workers that hold the labels were lost again and again: the labels cannot be returned")
+
+
+def by_blocks(model: Any, method: str, X: Any, kind: Any, columns: int | None) -> Any:
+    """A lazy Dask array of a method's results for blocks of rows: `columns` numbers for each row, or one if None."""
+    light = copy.copy(model)
+    # Without its results for the rows of the fit.
+    for name in ("labels_", "sublabels_", "confidence_", "draws_", "_some_points", "trace_", "traces_"):
+        light.__dict__.pop(name, None)
+    empty = np.empty((0,) if columns is None else (0, columns), kind)
+    if hasattr(X, "map_partitions") and hasattr(X, "columns"):
+        rows = X.map_partitions(call, light, method, meta=empty)
+        return rows if hasattr(rows, "chunks") else rows.to_dask_array()
+    if X.ndim == 2 and X.numblocks[1] > 1 and not hasattr(X._meta, "tocsr"):
+        X = X.rechunk({1: -1})
+    if columns is None:
+        return X.map_blocks(call, light, method, dtype=kind, drop_axis=1, meta=empty)
+    return X.map_blocks(call, light, method, dtype=kind, chunks=(X.chunks[0], (columns,)), meta=empty)
+
+
+def call(rows: Any, model: Any, method: str) -> Any:
+    return getattr(model, method)(rows)

@@ -106,14 +106,14 @@ class Cluster(Caller):
         """Make the points of all parts, also of those that will be loaded again; whether they are finite."""
         # A part that is lost and loaded again meanwhile needs the recipe, too.
         self.recipe = recipe
-        finite = self.each(lambda part: (worker.follow, (part, recipe)))
+        finite = self.each(lambda part: ("follow", recipe))
         return all(finite.values())
 
     def give(self, name: str, values: Any) -> None:
         """Send each part its share of labels that the user gave."""
         for part, stretch in self.stretches.items():
             self.given[name, part] = values[stretch.first_row : stretch.first_row + stretch.n_rows]
-        self.each(lambda part: (worker.give, (part, name, self.given[name, part])))
+        self.each(lambda part: ("give", name, self.given[name, part]))
 
     def close(self) -> None:
         """Tell the workers to forget the fit."""
@@ -191,15 +191,14 @@ class Cluster(Caller):
             self._recover(lost)
         return by_part
 
-    def each(self, call: Callable[[int], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[int, Any]:
-        """Call a function of `worker` for each part, with the fit's name first. Returns answers by part."""
+    def each(self, call: Callable[[int], tuple[Any, ...]]) -> dict[int, Any]:
+        """Call a method of each part, by its name and arguments. Returns answers by part."""
         answers: dict[int, Any] = {}
         while len(answers) < len(self.owner):
             lost = set()
             for part in sorted(set(self.owner) - set(answers)):
-                function, arguments = call(part)
                 address = self.owner[part]
-                reply = self._run(function, (self.name, *arguments), [address]).get(address)
+                reply = self._run(worker.on_part, (self.name, part, *call(part)), [address]).get(address)
                 if isinstance(reply, KeyError) or is_loss(reply):
                     lost.add(address)
                 elif isinstance(reply, Exception):
@@ -303,18 +302,18 @@ class Cluster(Caller):
         """Restore the points and labels of a part that has just been loaded, and repeat its commands."""
         address = self.owner[part]
 
-        def run(function: Callable[..., Any], *arguments: Any) -> None:
-            reply = self._run(function, (self.name, *arguments), [address]).get(address)
+        def run(method: str, *arguments: Any) -> None:
+            reply = self._run(worker.on_part, (self.name, part, method, *arguments), [address]).get(address)
             if is_loss(reply):
                 raise LostAgain({address})
             if isinstance(reply, Exception):
                 raise reply
 
         if self.recipe is not None:
-            run(worker.follow, part, self.recipe)
+            run("follow", self.recipe)
         for (name, its_part), values in self.given.items():
             if its_part == part:
-                run(worker.give, part, name, values)
+                run("give", name, values)
         for chain, log in self.logs.items():
             seen = self._restored(part, chain, address)
             if seen < log.first:
@@ -345,7 +344,7 @@ class Cluster(Caller):
                 raise LostAgain({address})
         if saved is None:
             return 0
-        reply = self._run(worker.read_labels, (self.name, part, chain, *saved), [address]).get(address)
+        reply = self._run(worker.on_part, (self.name, part, "read_labels", chain, *saved), [address]).get(address)
         if reply is not None:
             raise reply if isinstance(reply, Exception) and not is_loss(reply) else LostAgain({address})
         return saved.done

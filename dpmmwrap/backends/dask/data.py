@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.calls import LabelFiles, Log
 from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command
@@ -249,7 +248,7 @@ class RemoteData(Data):
     def saved_labels(self, state: State, path: Path) -> dict[str, Any]:
         self.flush()
         cluster, name = self.X.cluster, f"{path.name}.labels-{state.iteration}-{uuid.uuid4().hex[:8]}"
-        answers = cluster.each(lambda part: (worker.write_labels, (part, self.chain, str(path.parent), name)))
+        answers = cluster.each(lambda part: ("write_labels", self.chain, str(path.parent), name))
         files = list(answers.values())
         done = len(cluster.logs[self.chain])
         self.written = LabelFiles(str(path.parent), files, done, state.n_clusters)
@@ -272,7 +271,7 @@ class RemoteData(Data):
         cluster = self.X.cluster
         cluster.logs[self.chain] = Log(done)
         cluster.saved[self.chain] = saved = LabelFiles(str(folder), files, done, count)
-        cluster.each(lambda part: (worker.read_labels, (part, self.chain, *saved)))
+        cluster.each(lambda part: ("read_labels", self.chain, *saved))
         labels = RemoteLabels(self.chain)
         return labels, labels._replace(name="best_sublabels")
 

@@ -23,6 +23,7 @@ from dpmmwrap.model.inputs import (
     TOO_WIDE,
     FitData,
     called,
+    canonical,
     exposure_place,
     offset_of,
     useful_columns,
@@ -220,11 +221,7 @@ def computed(client: Client, tasks: Any, what: str) -> list[Any]:
 
 def entries_of(block: Any) -> int:
     """The number of nonzero entries of a sparse block."""
-    rows = block.tocsr()
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return int(rows.nnz)
+    return int(canonical(block.tocsr()).nnz)
 
 
 def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> FitData:

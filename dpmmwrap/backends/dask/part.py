@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.families.learned.ties import spread_ties
-from dpmmwrap.model.inputs import to_float32
+from dpmmwrap.files import write_npz
+from dpmmwrap.model.inputs import canonical, to_float32
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.numerics.chunks import Stretch
 from dpmmwrap.numerics.digests import digest
@@ -42,6 +44,9 @@ class Recipe(NamedTuple):
     """Whether any part has missing values."""
 
 
+STORED = {"labels": np.int32, "sublabels": np.uint8, "best_labels": np.int32, "best_sublabels": np.uint8}
+
+
 @dataclass
 class Labels:
     """The labels of one chain."""
@@ -50,13 +55,31 @@ class Labels:
     sublabels: UInt8Array
     n_clusters: int = 1
     by_label: LabelOrder | None = None
-    before: IntArray | None = None
-    best_labels: IntArray | None = None
-    best_sublabels: UInt8Array | None = None
+    before: Any = None
+    best_labels: Any = None
+    best_sublabels: Any = None
     done: int = 0
     """The number of commands that have been executed."""
     reply: Any = None
     """The reply to the last of them."""
+
+    def stored(self) -> dict[str, Any]:
+        """The labels, in as few bytes as possible; to call between commands."""
+        arrays = {}
+        for name in STORED:
+            values = getattr(self, name)
+            if values is not None:
+                narrow = (
+                    kind for kind in (np.uint8, np.uint16, np.int32) if values.max(initial=0) <= np.iinfo(kind).max
+                )
+                arrays[name] = values.astype(next(narrow))
+        return arrays
+
+    @classmethod
+    def restored(cls, done: int, n_clusters: int, arrays: dict[str, Any]) -> Labels:
+        """The labels as they were when they were stored."""
+        wide: Any = {name: np.array(values, STORED[name]) for name, values in arrays.items()}
+        return cls(n_clusters=n_clusters, done=done, **wide)
 
 
 @dataclass
@@ -74,7 +97,8 @@ class Part:
     points: Any = None
     finite: bool = True
     is_spread: bool = False
-    data: Data | None = None
+    data: Data = field(init=False)
+    """With the loops of the family, once that is known."""
     chains: dict[int, Labels] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
     """Labels that the user gave, by purpose."""
@@ -109,8 +133,10 @@ class Part:
         if recipe.offset is not None:
             kept = rows if recipe.kept is None else rows[:, recipe.kept]
             self.points = np.ascontiguousarray(to_float32(kept, recipe.offset))
+        elif hasattr(rows, "indptr"):
+            self.points = canonical(rows).astype(np.float32, copy=False)
         else:
-            self.points = counts_of(rows)
+            self.points = np.ascontiguousarray(rows, np.float32)
         self.rows = None
         self.finite = not bool(np.isinf(self.points.data if hasattr(self.points, "indptr") else self.points).any())
         if recipe.steps is not None:
@@ -128,8 +154,12 @@ class Part:
         """With the loops of a family."""
         self.data = Data(prior.points(self.points, self.n_jobs, self.stretch, missing))
 
+    def give(self, name: str, values: Any) -> None:
+        """Store labels that the user gave."""
+        self.given[name] = values
+
     def close(self) -> None:
-        if self.data is not None:
+        if hasattr(self, "data"):
             self.data.close()
 
     # Questions about points.
@@ -167,7 +197,7 @@ class Part:
 
     def digests(self) -> list[tuple[int, str]]:
         """A word for each group of rows."""
-        edges = self.known_data.chunks.group_rows()
+        edges = self.data.chunks.group_rows()
         words = []
         for group in range(len(edges) - 1):
             rows = self.points[edges[group] : edges[group + 1]]
@@ -176,10 +206,36 @@ class Part:
             words.append((self.stretch.first_group + group, word))
         return words
 
-    @property
-    def known_data(self) -> Data:
-        assert self.data is not None
-        return self.data
+    # Labels in files that all machines see.
+
+    def sees(self, path: str) -> bool:
+        """Whether this worker sees a file."""
+        return Path(path).exists()
+
+    def write_labels(self, chain: int, folder: str, name: str) -> str:
+        """Write the labels of a chain. Returns the name of the file."""
+        begin = self.stretch.first_row
+        file = f"{name}.{begin}-{begin + self.stretch.n_rows}.npz"
+        write_npz(Path(folder) / file, self.state_of(chain).stored())
+        return file
+
+    def read_labels(self, chain: int, folder: str, files: list[str], done: int, count: int) -> None:
+        """Read the labels of a chain from files that any number of workers may have written."""
+
+        def rows_in(name: str) -> list[int]:
+            return [int(row) for row in name.removesuffix(".npz").rsplit(".", 1)[1].split("-")]
+
+        begin, end = self.stretch.first_row, self.stretch.first_row + self.stretch.n_rows
+        stored: dict[str, list[Any]] = {}
+        for name in sorted(files, key=rows_in):
+            first, last = rows_in(name)
+            if first < end and last > begin:
+                with np.load(Path(folder) / name, allow_pickle=False) as arrays:
+                    for array in arrays:
+                        some = arrays[array][max(begin - first, 0) : end - first]
+                        stored.setdefault(array, []).append(some)
+        whole = {name: np.concatenate(pieces) for name, pieces in stored.items()}
+        self.chains[chain] = Labels.restored(done, count, whole)
 
     # Commands of a chain, which change labels.
 
@@ -193,8 +249,6 @@ class Part:
         """Execute commands, the first of which has the number `first`, but not those that were executed before. Returns
         the reply to the last."""
         state = self.state_of(chain)
-        if state.done < first:
-            raise Behind(state.done)
         for name, arguments in commands[state.done - first :]:
             state.reply = self.handler(f"do_{name}")(state, *arguments)
             state.done += 1
@@ -202,20 +256,20 @@ class Part:
 
     def do_begin(self, state: Labels, first: Any, key: Any) -> IntArray:
         given = self.given[first] if isinstance(first, str) else first
-        return self.known_data.begin_labels(state, given, key)
+        return self.data.begin_labels(state, given, key)
 
     def do_sweep(self, state: Labels, sent: Any, key: Any, greedy: bool) -> Nodes:
-        data, points = self.known_data, self.known_data.points
-        state.n_clusters = n_clusters_of(sent)
+        data, points = self.data, self.data.points
+        state.n_clusters = len(sent[0])
         return points.packed(merge_nodes(data.sweep_groups(state, points.tables(sent), key, greedy)))
 
     def do_sweep_labels(self, state: Labels, sent: Any, key: Any) -> Nodes:
-        data, points = self.known_data, self.known_data.points
-        state.n_clusters = n_clusters_of(sent)
+        data, points = self.data, self.data.points
+        state.n_clusters = len(sent[0])
         return points.packed(merge_nodes(data.label_groups(state, points.cluster_tables(sent), key)))
 
     def do_divide(self, state: Labels, clusters: IntArray, count: int, rules: list[Rule], origins: Any) -> Nodes:
-        data = self.known_data
+        data = self.data
         members = data.members(state, clusters, count)
         sides = [rule(data.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
         return data.points.packed(merge_nodes(data.points.side_groups(state.sublabels, members, sides, origins)))
@@ -232,18 +286,18 @@ class Part:
 
     def ask_sizes(self, state: Labels, clusters: IntArray, count: int) -> tuple[IntArray, Any]:
         """The number of points of these clusters, and one point of each, or None."""
-        data = self.known_data
+        data = self.data
         members = data.members(state, clusters, count)
         return np.array([len(rows) for rows in members], np.int64), data.points.origins_of(members)
 
     def ask_rows(self, state: Labels, cluster: int, count: int, ranks: dict[int, IntArray]) -> IntArray:
         """The numbers of some rows of a cluster, by their positions among those of this part."""
-        (rows,) = self.known_data.members(state, np.array([cluster]), count)
+        (rows,) = self.data.members(state, np.array([cluster]), count)
         return rows[ranks[self.number]].astype(np.int64) + self.stretch.first_row
 
     def ask_pairs(self, state: Labels, sent: Any, one: IntArray, other: IntArray, margins: Any) -> Nodes:
-        state.n_clusters = n_clusters_of(sent)
-        data, points = self.known_data, self.known_data.points
+        state.n_clusters = len(sent[0])
+        data, points = self.data, self.data.points
         return merge_nodes(points.pair_groups(data.sort(state), points.tables(sent), one, other, margins))
 
     def ask_table(self, state: Labels, name: str, values: int, count: int) -> IntArray:
@@ -252,16 +306,15 @@ class Part:
 
     def ask_alike(self, state: Labels, other: int, rows: int, columns: int) -> IntArray:
         """The contingency table of the best labels of two chains."""
-        return table_of(best_of(state).labels, best_of(self.chains[other]).labels, rows, columns)
+        return table_of(state.best_labels, self.chains[other].best_labels, rows, columns)
 
     def ask_best(self, state: Labels) -> tuple[IntArray, UInt8Array]:
         """The best labels and sublabels, for small data."""
-        assert state.best_labels is not None and state.best_sublabels is not None
         return state.best_labels, state.best_sublabels
 
     def ask_most(self, state: Labels) -> int:
         """The largest of the best labels."""
-        return int(best_of(state).labels.max())
+        return int(state.best_labels.max())
 
     def ask_labels_at(self, state: Labels, rows: IntArray) -> tuple[IntArray, IntArray]:
         indices, here = self.find(rows)
@@ -273,25 +326,23 @@ class Part:
 
     def ask_unions(self, state: Labels, clusters: IntArray, count: int) -> list[tuple[IntArray, Any]]:
         """The row numbers and points of whole clusters."""
-        members = self.known_data.members(state, clusters, count)
+        members = self.data.members(state, clusters, count)
         return [(rows.astype(np.int64) + self.stretch.first_row, self.points[rows]) for rows in members]
 
     def ask_deserted(self, state: Labels, count: int) -> tuple[IntArray, IntArray]:
         """The number of points of each cluster when labels were remembered, and how many of them are still in it."""
-        assert state.before is not None
         had = np.bincount(state.before, minlength=count)
         return had, np.bincount(state.before[state.before == state.labels], minlength=count)
 
     def ask_leaving(self, state: Labels, clusters: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Rows that left or joined these clusters since labels were remembered; their labels then and now."""
-        assert state.before is not None
         touched = np.isin(state.before, clusters) | np.isin(state.labels, clusters)
         rows = np.flatnonzero(touched & (state.before != state.labels))
         return rows + self.stretch.first_row, state.before[rows], state.labels[rows]
 
     def ask_best_sums(self, state: Labels, count: int, prior: Any, origin: Any) -> Nodes:
         """Sums for the statistics of the best clusters, in double precision."""
-        labels, edges = best_of(state).labels, self.known_data.chunks.group_rows()
+        labels, edges = state.best_labels, self.data.chunks.group_rows()
         groups = []
         for begin, end in itertools.pairwise(edges.tolist()):
             rows, some = self.points[begin:end], labels[begin:end]
@@ -304,37 +355,8 @@ class Part:
 
     def handler(self, name: str) -> Any:
         """A method of this class or, such as `relabel` and `changes`, of the data."""
-        return getattr(self, name) if hasattr(self, name) else getattr(self.known_data, name.partition("_")[2])
-
-
-class Behind(Exception):
-    """A part has missed earlier commands."""
-
-    def __init__(self, done: int) -> None:
-        super().__init__(done)
-        self.done = done
-
-
-def counts_of(rows: Any) -> Any:
-    """Rows of counts in single precision."""
-    if not hasattr(rows, "indptr"):
-        return np.ascontiguousarray(rows, np.float32)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows.astype(np.float32, copy=False)
-
-
-def best_of(state: Labels) -> Labels:
-    """The best labels as a separate state."""
-    assert state.best_labels is not None
-    return Labels(state.best_labels, np.zeros(len(state.best_labels), np.uint8))
+        return getattr(self, name) if hasattr(self, name) else getattr(self.data, name.partition("_")[2])
 
 
 def table_of(first: IntArray, second: IntArray, rows: int, columns: int) -> IntArray:
     return np.bincount(first.astype(np.int64) * columns + second, minlength=rows * columns).reshape(rows, columns)
-
-
-def n_clusters_of(sent: Any) -> int:
-    """The number of clusters of drawn parameters: the first array has one number for each."""
-    return len(sent[0])

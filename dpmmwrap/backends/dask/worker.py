@@ -11,13 +11,11 @@ import pickle
 import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends.dask.part import Behind, Command, Labels, Part, Recipe
-from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.backends.dask.part import Command, Labels, Part
 from dpmmwrap.numerics.chunks import Stretch
 
 FITS: dict[str, WorkerFit] = {}
@@ -53,11 +51,8 @@ class Request(NamedTuple):
     of_points: bool = False
 
 
-class Loss(NamedTuple):
+class Loss:
     """The answer of a worker that has lost a part, or has missed commands."""
-
-    part: int
-    done: int = -1
 
 
 async def answer(request: bytes, by_worker: dict[str, list[int]], dask_worker: Any) -> bytes:
@@ -66,7 +61,7 @@ async def answer(request: bytes, by_worker: dict[str, list[int]], dask_worker: A
     parts = by_worker[dask_worker.address]
     fit = FITS.get(asked.fit)
     if fit is None:
-        return pickle.dumps({part: Loss(part) for part in parts})
+        return pickle.dumps({part: Loss() for part in parts})
     loop = asyncio.get_running_loop()
 
     def answers() -> bytes:
@@ -81,20 +76,17 @@ async def answer(request: bytes, by_worker: dict[str, list[int]], dask_worker: A
 def answer_of_part(fit: WorkerFit, number: int, asked: Request) -> Any:
     part = fit.parts.get(number)
     if part is None or not part.complete():
-        return Loss(number)
+        return Loss()
     if asked.of_points:
         assert asked.query is not None
         name, arguments = asked.query
         return getattr(part, name)(*arguments)
-    try:
-        reply = part.command(asked.chain, asked.first, asked.commands) if asked.commands else None
-        if asked.query is None:
-            return reply
-        if part.state_of(asked.chain).done < asked.first + len(asked.commands):
-            return Loss(number, part.state_of(asked.chain).done)
-        return part.query(asked.chain, *asked.query)
-    except Behind as behind:
-        return Loss(number, behind.done)
+    if part.state_of(asked.chain).done < asked.first:
+        return Loss()
+    reply = part.command(asked.chain, asked.first, asked.commands) if asked.commands else None
+    if asked.query is None:
+        return reply
+    return part.query(asked.chain, *asked.query)
 
 
 def versions() -> dict[str, str]:
@@ -153,33 +145,23 @@ def rows_of(block: Any, low: int, high: int) -> Any:
     return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
 
-def follow(fit: str, part: int, recipe: Recipe) -> bool:
-    """Make the points of a part."""
-    return FITS[fit].parts[part].follow(recipe)
-
-
-def give(fit: str, part: int, name: str, values: Any) -> None:
-    """Store labels that the user gave."""
-    FITS[fit].parts[part].given[name] = values
+def on_part(fit: str, number: int, method: str, *arguments: Any) -> Any:
+    """Call a method of a part."""
+    return getattr(FITS[fit].parts[number], method)(*arguments)
 
 
 class Copy(NamedTuple):
-    """The labels of a chain in a part at some time."""
+    """The labels of a chain in a part at some time, in the order of `Labels.restored`."""
 
     done: int
     n_clusters: int
     arrays: dict[str, Any]
 
 
-NARROW = (np.uint8, np.uint16, np.int32)
-KEPT = ("labels", "sublabels", "best_labels", "best_sublabels")
-
-
 def copy_of(fit: str, part: int, chain: int) -> Copy:
-    """A copy of the labels, in as few bytes as possible; to call between commands."""
+    """A copy of the labels; to call between commands."""
     state = FITS[fit].parts[part].state_of(chain)
-    arrays = {name: narrowed(getattr(state, name)) for name in KEPT if getattr(state, name) is not None}
-    return Copy(state.done, state.n_clusters, arrays)
+    return Copy(state.done, state.n_clusters, state.stored())
 
 
 def copy_kept(fit: str, part: int, chain: int) -> Copy:
@@ -212,20 +194,8 @@ async def keep_copies(fit: str, wanted: list[tuple[int, int, str]], n_jobs: int,
 async def fetch_copy(fit: str, part: int, chain: int, address: str, dask_worker: Any) -> int:
     """Restore labels from the copy on a worker. Returns the number of commands that they have seen."""
     copy = await fetch(address, copy_kept, (fit, part, chain), dask_worker)
-    restore(fit, part, chain, copy)
+    FITS[fit].parts[part].chains[chain] = Labels.restored(*copy)
     return int(copy.done)
-
-
-def narrowed(values: IntArray) -> Any:
-    kind = next(kind for kind in NARROW if values.max(initial=0) <= np.iinfo(kind).max)
-    return values.astype(kind)
-
-
-def restore(fit: str, part: int, chain: int, copy: Copy) -> None:
-    """Put labels back as they were."""
-    kinds = {"sublabels": np.uint8, "best_sublabels": np.uint8}
-    arrays: Any = {name: np.array(values, kinds.get(name, np.int32)) for name, values in copy.arrays.items()}
-    FITS[fit].parts[part].chains[chain] = Labels(n_clusters=copy.n_clusters, done=copy.done, **arrays)
 
 
 def kept_labels(fit: str, part: int, chain: int, offset: int, name: str) -> Any:
@@ -234,40 +204,3 @@ def kept_labels(fit: str, part: int, chain: int, offset: int, name: str) -> Any:
         raise RuntimeError("the labels were on a worker that was lost: predict gives the most probable ones again")
     values = getattr(FITS[fit].parts[part].state_of(chain), name)
     return values - np.int32(offset) if offset else values.copy()
-
-
-def sees(fit: str, path: str) -> bool:
-    """Whether this worker sees a file."""
-    return Path(path).exists()
-
-
-def write_labels(fit: str, part: int, chain: int, folder: str, name: str) -> str:
-    """Write the labels of a part to a folder that all machines see. Returns the name of the file."""
-    from dpmmwrap.files import write_npz
-
-    stretch = FITS[fit].parts[part].stretch
-    file = f"{name}.{stretch.first_row}-{stretch.first_row + stretch.n_rows}.npz"
-    write_npz(Path(folder) / file, copy_of(fit, part, chain).arrays)
-    return file
-
-
-def read_labels(fit: str, part: int, chain: int, folder: str, files: list[str], done: int, count: int) -> None:
-    """Read the labels of a part from files that any number of workers may have written."""
-    stretch = FITS[fit].parts[part].stretch
-    begin, end = stretch.first_row, stretch.first_row + stretch.n_rows
-    stored: dict[str, list[Any]] = {}
-    for name in sorted(files, key=lambda name: rows_in(name)[0]):
-        first, last = rows_in(name)
-        if first < end and last > begin:
-            with np.load(Path(folder) / name, allow_pickle=False) as arrays:
-                for array in arrays:
-                    some = arrays[array][max(begin - first, 0) : end - first]
-                    stored.setdefault(array, []).append(some)
-    arrays = {name: np.concatenate(pieces) for name, pieces in stored.items()}
-    restore(fit, part, chain, Copy(done, count, arrays))
-
-
-def rows_in(name: str) -> tuple[int, int]:
-    """The rows of a file of labels, by its name."""
-    first, last = name.removesuffix(".npz").rsplit(".", 1)[1].split("-")
-    return int(first), int(last)
