@@ -22,7 +22,7 @@ from dpmmwrap.model.estimator_parameters import EstimatorParameters
 from dpmmwrap.model.inputs import FitData, exposure_place
 from dpmmwrap.model.short_chains import SAMPLE, Sample, ShortRun, ShortRuns, sample_of
 from dpmmwrap.model.subspace import Subspace
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.numerics.weights import rows_by_weight
 from dpmmwrap.partitions import PartitionPrior
@@ -32,6 +32,8 @@ CLUSTERS = 20
 """In many dimensions, full covariances are tried only if this many clusters would have more points than dimensions."""
 LARGEST_FULL_DIM = 200
 """Above, they are never tried: an iteration would take seconds."""
+NOISE_NUMBERS = 10_000_000
+"""The mean noise outside of a subspace is that of evenly spaced rows with at most this many numbers."""
 WEIGHTED_SAMPLE = 10_000
 """Rows, repeated by their weights, from which the default prior of counts is made."""
 
@@ -158,7 +160,12 @@ def numeric_model(
     else:
         chosen = choose_covariances(model, read, families, runs)
     if chosen.subspace is not None:
-        subspace, log_noise = chosen.subspace, chosen.subspace.mean_log_noise(points)
+        subspace, log_noise = (
+            chosen.subspace,
+            float(
+                chosen.subspace.log_noise(points[evenly_spaced(len(points), NOISE_NUMBERS // points.shape[1])]).mean()
+            ),
+        )
         read = read._replace(points=subspace.points(points))
         scale = defaults.DataScale(read.points)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,10 @@ from dpmmwrap.files.looks import few_whole_numbers, holds_dates, names_rows, som
 from dpmmwrap.files.selection import listed
 
 
-class ColumnKinds(NamedTuple):
-    """The columns in use, the names of the categorical ones, and notes."""
+def sorted_out(table: Mapping[str, Any], named: bool) -> tuple[dict[str, Any], list[str], tuple[str, ...]]:
+    """The columns in use, the names of the categorical ones, and notes.
 
-    table: dict[str, Any]
-    categorical: list[str]
-    notes: tuple[str, ...]
-
-
-def sorted_out(table: Mapping[str, Any], named: bool) -> ColumnKinds:
-    """Columns of words are categorical, unless nearly every row has its own word: then they are ids or texts, and left
+    Columns of words are categorical, unless nearly every row has its own word: then they are ids or texts, and left
     out. Columns of few different whole numbers are categorical, too.
 
     If columns have no names, all of them stay, because new rows are matched by position.
@@ -37,7 +31,13 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> ColumnKinds:
         if name not in words and few_whole_numbers(as_words_or_numbers(np.asarray(column)))
     ]
     kept = {name: column for name, column in table.items() if name not in texts}
-    notes = [text_note(name, words[name]) for name in texts]
+    notes = []
+    for name in texts:
+        held = words[name][words[name] != ""].tolist()
+        notes.append(
+            f"the column {name!r} is left out: with {len(set(held)):,} different words in {len(held):,} rows it is an "
+            f"id or a text, not a category; categorical=['{name}'] would keep it"
+        )
     if codes:
         called = listed(codes if named else [str(int(name) + 1) for name in codes], 5)
         notes.append(
@@ -50,7 +50,7 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> ColumnKinds:
             "no column is categorical, and within a cluster the columns of a mixed table are independent: "
             "family='gaussian' also tries clusters in which they are correlated"
         )
-    return ColumnKinds(kept, categorical, tuple(notes))
+    return kept, categorical, tuple(notes)
 
 
 def refuse_dates(table: Mapping[str, Any]) -> None:
@@ -88,11 +88,3 @@ def strange_notes(X: Any, names: Any) -> tuple[str, ...]:
             f"{'column' if one else 'columns'} {listed(skewed, 5)}; try the logarithm"
         )
     return tuple(notes)
-
-
-def text_note(name: str, column: Any) -> str:
-    held = column[column != ""].tolist()
-    return (
-        f"the column {name!r} is left out: with {len(set(held)):,} different words in {len(held):,} rows it is an id "
-        f"or a text, not a category; categorical=['{name}'] would keep it"
-    )

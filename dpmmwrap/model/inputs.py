@@ -88,7 +88,11 @@ def read_points(estimator: Any, X: Any) -> FitData:
         place = exposure_place(estimator)
         # An exposure need not be whole.
         events = counts if place is None else np.delete(counts, place, axis=1)
-        return FitData(counts, np.zeros(1), notes=fraction_notes(events))
+        values = events.data if issparse(events) else events
+        parts = np.array_split(values, max(1, len(values) // CHUNK))
+        whole = all(bool((part == np.round(part)).all()) for part in parts)
+        notes = () if whole else ("some counts are not whole numbers, and are used as they are",)
+        return FitData(counts, np.zeros(1), notes=notes)
     return read_numeric(estimator, X, estimator.prior)
 
 
@@ -120,9 +124,13 @@ def read_numeric(estimator: Any, X: Any, prior: Any) -> FitData:
     # A memory-mapped float32 array is never copied.
     try:
         X = validate_data(estimator, X, dtype=FLOATS, order="C", ensure_min_samples=2, ensure_all_finite="allow-nan")
-    except (TypeError, ValueError) as error:
-        refuse_words(X)
-        raise error
+    except (TypeError, ValueError):
+        words = word_columns(X) if is_table(X) and not issparse(X) else []
+        if not words:
+            raise
+        named = ", ".join(map(repr, words))
+        which = f"the column {named} does" if len(words) == 1 else f"the columns {named} do"
+        raise ValueError(f"{which} not hold numbers: use family='mixed', or leave out what is no category") from None
     missing = has_missing(X)
     strange = () if hasattr(estimator, "_called") else strange_notes(X, called(estimator))
     X, restored, notes = useful_columns(X, prior, called(estimator))
@@ -145,35 +153,21 @@ def called(estimator: Any) -> Any:
     return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
 
 
-class Useful(NamedTuple):
-    """Columns that are informative, how to restore the others, and a sentence about these."""
-
-    columns: FloatArray
-    restored: ColumnMap | None = None
-    notes: tuple[str, ...] = ()
-
-
 def useful_columns(
     X: FloatArray, prior: Any, names: Any, all_there_is: bool = True, extremes: Extremes | None = None
-) -> Useful:
-    """Leave out redundant columns, but none if the prior is given, as it is for all columns, or if all are constant and
-    there are no others (`all_there_is`). With `extremes`, X is a sample (see `find_redundant`)."""
+) -> tuple[FloatArray, ColumnMap | None, tuple[str, ...]]:
+    """Columns that are informative, how to restore the others, and a sentence about these.
+
+    No redundant column is left out if the prior is given, as it is for all columns, or if all are constant and there
+    are no others (`all_there_is`). With `extremes`, X is a sample (see `find_redundant`).
+    """
     found = find_redundant(X, extremes)
     if all_there_is and len(found.constant) + len(found.empty) == X.shape[1]:
-        return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))
+        return X, None, ("every column is constant, so that there is nothing to tell points apart",)
     if not found.columns or is_given(prior):
-        return Useful(X)
+        return X, None, ()
     kept, restored = without(X, found)
-    return Useful(kept, restored, (sentence(found, names),))
-
-
-def refuse_words(X: Any) -> None:
-    """Name the columns of a table that hold words instead of numbers."""
-    words = word_columns(X) if is_table(X) and not issparse(X) else []
-    if words:
-        named = ", ".join(map(repr, words))
-        which = f"the column {named} does" if len(words) == 1 else f"the columns {named} do"
-        raise ValueError(f"{which} not hold numbers: use family='mixed', or leave out what is no category")
+    return kept, restored, (sentence(found, names),)
 
 
 def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
@@ -240,13 +234,6 @@ def exposure_place(estimator: Any) -> int | None:
     return place_of(exposure, [str(name) for name in names], "exposure")
 
 
-def fraction_notes(counts: Any) -> tuple[str, ...]:
-    """A note if some counts are not whole numbers."""
-    values = counts.data if issparse(counts) else counts
-    whole = all(bool((part == np.round(part)).all()) for part in np.array_split(values, max(1, len(values) // CHUNK)))
-    return () if whole else ("some counts are not whole numbers, and are used as they are",)
-
-
 def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> FitData:
     """A table of numeric and categorical columns."""
     table, named = checked_table(estimator, X, reset=True)
@@ -260,15 +247,14 @@ def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> F
     names = [columns.names[place] if columns.named else f"number {place + 1}" for place in columns.numeric]
     # A file has been checked already.
     notes = notes if hasattr(estimator, "_called") else (*strange_notes(points.numeric, names), *notes)
-    useful = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
-    present = Present.among(type(points)(useful.columns, points.codes))
+    useful, restored, left_out = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
+    present = Present.among(type(points)(useful, points.codes))
     there: Any = slice(None) if present is None else present.rows
-    numeric, offset = as_float32(useful.columns[there])
+    numeric, offset = as_float32(useful[there])
     points = type(points)(numeric, points.codes[there])
     n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
-    return FitData(
-        points, offset, columns, n_missing, useful.restored, with_note(present, (*notes, *useful.notes)), present
-    )
+    notes = with_note(present, (*notes, *left_out))
+    return FitData(points, offset, columns, n_missing, restored, notes, present)
 
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], bool]:

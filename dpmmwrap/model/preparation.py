@@ -67,8 +67,8 @@ class Preparation:
         found = PCA(components, svd_solver="full").fit(prepared[~np.isnan(prepared).any(axis=1)])
         return cls(shift, factor, found.components_.T, names, logs, unit)
 
-    def logarithms(self, X: Any) -> Float64Array:
-        """Rows in double precision, with the logarithms of some columns."""
+    def rows(self, X: Any) -> Float64Array:
+        """Rows in double precision with logarithms, and of length 1 if `unit`, where missing values count as zero."""
         rows = np.array(X, dtype=np.float64)
         for place in () if self.logs is None else self.logs.tolist():
             if (rows[:, place] <= 0).any():
@@ -76,11 +76,6 @@ class Preparation:
                 least = float(np.nanmin(rows[:, place]))
                 raise InputError(f"the column {name!r} should be above 0 for its logarithm, but it holds {least:g}")
             rows[:, place] = np.log(rows[:, place])
-        return rows
-
-    def rows(self, X: Any) -> Float64Array:
-        """Rows with logarithms, and of length 1 if `unit`, where missing values count as zero."""
-        rows = self.logarithms(X)
         if not self.unit:
             return rows
         lengths = np.sqrt(np.nansum(rows**2, axis=1, keepdims=True))

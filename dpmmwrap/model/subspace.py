@@ -17,12 +17,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from dpmmwrap.files import read_arrays
-from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, evenly_spaced
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray
 
 CHUNK = 1 << 14
 """Rows that are projected at a time."""
-NUMBERS = 10_000_000
-"""The mean noise is that of rows with at most this many numbers."""
 NAMES = ("subspace_center", "subspace_basis", "subspace_dim")
 
 
@@ -112,10 +110,6 @@ class Subspace:
             z = (np.asarray(X[begin : begin + CHUNK], np.float64) - self.center) @ noise
             found[begin : begin + CHUNK] = -0.5 * (z**2).sum(axis=1)
         return np.asarray(found - 0.5 * noise.shape[1] * math.log(2 * math.pi) + self.log_determinant)
-
-    def mean_log_noise(self, X: FloatArray) -> float:
-        """The mean of `log_noise`, of evenly spaced rows if there are many."""
-        return float(self.log_noise(X[evenly_spaced(len(X), NUMBERS // self.n_features)]).mean())
 
     def features(self, inside: Float64Array) -> Float64Array:
         """x of points y, without noise."""

@@ -49,7 +49,10 @@ def answers(draws: IntArray, most: int = 3, loss: Loss = "vi", seed: int = 0) ->
     if most < 1:
         raise ValueError(f"most should be at least 1, not {most}")
     used = np.asarray(draws[evenly_spaced(len(draws), MOST_DRAWS)])
-    parts = distinct_parts(pairwise_distances(used, loss), most)
+    away = np.zeros((len(used), len(used)))
+    for index in range(len(used) - 1):
+        away[index, index + 1 :] = distances(used[index], used[index + 1 :], loss)
+    parts = distinct_parts(away + away.T, most)
     several = []
     for part in range(parts.max() + 1):
         members = used[parts == part]
@@ -57,14 +60,6 @@ def answers(draws: IntArray, most: int = 3, loss: Loss = "vi", seed: int = 0) ->
         share = len(members) / len(used)
         several.append(OneAnswer(best.labels, count_clusters(best.labels), share, best.expected_loss))
     return sorted(several, key=lambda one: -one.share)
-
-
-def pairwise_distances(draws: IntArray, loss: Loss) -> Float64Array:
-    """Between all draws (S, S)."""
-    away = np.zeros((len(draws), len(draws)))
-    for index in range(len(draws) - 1):
-        away[index, index + 1 :] = distances(draws[index], draws[index + 1 :], loss)
-    return away + away.T
 
 
 def distinct_parts(away: Float64Array, most: int) -> IntArray:

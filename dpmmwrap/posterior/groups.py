@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import entr
@@ -145,45 +144,33 @@ class Groups:
 
 
 def group_components(
-    tau: FloatArray,
-    method: str = "separation",
-    cut: float | None = None,
-    weights: FloatArray | None = None,
-    seen: GroupEvidence | None = None,
+    tau: FloatArray, method: str = "separation", cut: float | None = None, seen: GroupEvidence | None = None
 ) -> Groups:
-    """Join the components of a mixture into groups, down to one.
+    """Join the components of a mixture into groups, down to one, as in `DPMM.groups`.
 
-    Parameters
-    ----------
-    tau : array (N, K)
-        Each point's probability of each component, without an outlier component.
-    method : {"separation", "dip", "demp", "entropy"}, default="separation"
-        The first three join the two that are confused most often: unless they are two clusters, unless their points
-        have two modes, or always. "entropy" joins the two whose union lowers the entropy most.
-    cut : float, default=None
-        Join as long as the criterion is above this: the probability of confusion, or the drop in entropy in nats per
-        point. None is 0.01 for "separation" and "dip" and 0.025 for "demp"; for "entropy" it is the break of a
-        piecewise linear fit of the entropy against the number of points in the unions.
-    weights : array (N,), default=None
-        The weight of each point; None is 1.
-    seen : GroupEvidence, default=None
-        Further evidence for "separation".
-
-    O(N) per step, plus O(K) for each point that changes its group ("demp") or lies in the union ("entropy").
+    `tau` are each point's probabilities of the components (N, K), without an outlier component; `seen` is further
+    evidence for "separation". O(N) per step, plus O(K) for each point that changes its group ("demp") or lies in the
+    union ("entropy").
     """
     if method not in METHODS:
         raise ValueError(f"method should be one of {', '.join(METHODS)}, not {method!r}")
     if cut is not None and not cut >= 0:
         raise ValueError(f"cut should be a number of at least 0, or None, not {cut!r}")
-    columns, counts = checked(tau, weights)
-    uncertainty = float(entr(columns).sum(axis=0) @ counts / counts.sum())
+    columns = np.array(np.transpose(tau), dtype=np.float64, order="C")
+    if columns.ndim != 2 or columns.size == 0:
+        raise ValueError(f"tau should be an array of points by components, not of shape {columns.shape[::-1]}")
+    # Not a number fails, too.
+    if not (columns.min() >= 0.0 and columns.sum(axis=0).max() <= 1.0 + 1e-3):
+        raise ValueError("tau should be probabilities: at least 0, and at most 1 in the sum of each row")
+    n_points = columns.shape[1]
+    uncertainty = float(entr(columns).sum(axis=0) @ np.ones(n_points) / n_points)
     merging: Merging
     if method == "entropy":
-        merging = Entropy(columns, counts)
+        merging = Entropy(columns)
     else:
         cut = CONFUSED[method] if cut is None else cut
         seen = (seen or GroupEvidence()) if method == "separation" else None
-        merging = Confusion(columns, counts) if method == "demp" else OneCluster(columns, counts, cut, seen)
+        merging = Confusion(columns) if method == "demp" else OneCluster(columns, cut, seen)
     steps = [merging.step() for _ in range(len(columns) - 1)]
     criterion = np.array([step.criterion for step in steps])
     removed = np.cumsum(criterion)
@@ -196,28 +183,10 @@ def group_components(
         entropies = uncertainty - np.append(0.0, removed)
         suggested = elbow(entropies, np.array([step.points for step in steps]))
         # Two lines have a break even if nothing overlaps, so a union should gain more than one uncertain point.
-        suggested = max(suggested, len(columns) - steps_above(criterion, math.log(2.0) / counts.sum()))
+        suggested = max(suggested, len(columns) - steps_above(criterion, math.log(2.0) / n_points))
     else:
         suggested = len(columns) - steps_above(criterion, cut)
     return Groups(linkage(steps, heights), criterion, method, suggested, cut)
-
-
-def checked(tau: Any, weights: Any) -> tuple[Float64Array, Float64Array]:
-    """The probabilities with a component in each row (K, N), and the weight of each point."""
-    columns = np.array(np.transpose(tau), dtype=np.float64, order="C")
-    if columns.ndim != 2 or columns.size == 0:
-        raise ValueError(f"tau should be an array of points by components, not of shape {columns.shape[::-1]}")
-    # Not a number fails, too.
-    if not (columns.min() >= 0.0 and columns.sum(axis=0).max() <= 1.0 + 1e-3):
-        raise ValueError("tau should be probabilities: at least 0, and at most 1 in the sum of each row")
-    if weights is None:
-        return columns, np.ones(columns.shape[1])
-    counts = np.asarray(weights, dtype=np.float64)
-    if counts.shape != columns.shape[1:]:
-        raise ValueError(f"weights should be {columns.shape[1]} numbers, one per point, not of shape {counts.shape}")
-    if not (counts.min() >= 0.0 and 0.0 < counts.sum() < np.inf):
-        raise ValueError("weights should be finite numbers of at least 0, not all 0")
-    return columns, counts
 
 
 def steps_above(criterion: Float64Array, threshold: float) -> int:

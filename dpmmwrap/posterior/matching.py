@@ -76,9 +76,8 @@ def checked_labels(labels: Any) -> IntArray:
     """One draw's labels as int32."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or not len(labels):
-        raise ValueError(
-            f"labels should be a row of whole numbers, one per point, got {labels.dtype} of shape {labels.shape}"
-        )
+        kind = f"{labels.dtype} of shape {labels.shape}"
+        raise ValueError(f"labels should be a row of whole numbers, one per point, got {kind}")
     if labels.min() < -1:
         raise ValueError(f"labels should be at least -1 (outliers), got {labels.min()}")
     return np.ascontiguousarray(labels, dtype=np.int32)
@@ -139,12 +138,8 @@ def renumbered(labels: IntArray, order: IntArray) -> IntArray:
 
 def count_clusters(labels: IntArray) -> int:
     """The number of clusters, without the outliers. O(N)."""
-    labels = checked_labels(labels)
-    if labels.max() > 2 * len(labels):
-        labels = small_labels(labels)
-    occurs = np.zeros(labels.max() + 2, bool)
-    occurs[labels] = True
-    return int(occurs[:-1].sum())
+    _, names = numbered(labels)
+    return int((names >= 0).sum())
 
 
 def n_labels(labels: IntArray) -> int:

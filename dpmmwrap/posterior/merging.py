@@ -40,8 +40,8 @@ class Merging:
     A union has the number of its first component; the other number is no longer alive.
     """
 
-    def __init__(self, columns: Float64Array, counts: Float64Array) -> None:
-        self.columns, self.counts = columns, counts
+    def __init__(self, columns: Float64Array) -> None:
+        self.columns = columns
         self.alive = np.ones(len(columns), dtype=bool)
         self.best = columns.argmax(axis=0)
         self.highest = columns.max(axis=0)
@@ -51,7 +51,7 @@ class Merging:
         scores = self.open_scores()
         # The first of equals, so that kept < gone.
         kept, gone = divmod(int(scores.argmax()), len(scores))
-        points = float(self.counts[(self.best == kept) | (self.best == gone)].sum())
+        points = float(((self.best == kept) | (self.best == gone)).sum())
         self.join(kept, gone)
         return Step(kept, gone, float(scores[kept, gone]), points)
 
@@ -90,16 +90,16 @@ class Confusion(Merging):
     fpc compares the probabilities of the two alone, so that it also counts points of third components.
     """
 
-    def __init__(self, columns: Float64Array, counts: Float64Array) -> None:
-        super().__init__(columns, counts)
-        self.totals = columns @ counts
+    def __init__(self, columns: Float64Array) -> None:
+        super().__init__(columns)
+        self.totals = columns @ np.ones(columns.shape[1])
         # Row i: the probability of each component, summed over the points that are assigned to i.
         self.sums = np.array([self.summed(np.flatnonzero(self.best == k)) for k in range(len(columns))])
 
     def summed(self, points: IntArray) -> Float64Array:
         """Each component's probability, summed over some points. O(K) a point."""
         sums = np.zeros(len(self.columns))
-        sums[self.alive] = self.columns[np.ix_(self.alive, points)] @ self.counts[points]
+        sums[self.alive] = self.columns[np.ix_(self.alive, points)] @ np.ones(len(points))
         return sums
 
     def scores(self) -> Float64Array:
@@ -127,8 +127,8 @@ class OneCluster(Confusion):
     densities; with it ("separation"), those that a gap or half samples separate (`separation.py`).
     """
 
-    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: GroupEvidence | None) -> None:
-        super().__init__(columns, counts)
+    def __init__(self, columns: Float64Array, cut: float, seen: GroupEvidence | None) -> None:
+        super().__init__(columns)
         self.cut, self.seen, self.only_apart = cut, seen, False
         # Pairs that are known to be two clusters.
         self.apart = np.zeros((len(columns), len(columns)), dtype=bool)
@@ -158,7 +158,7 @@ class OneCluster(Confusion):
         points: IntArray = np.flatnonzero((self.best == one) | (self.best == other))
         first, second = (np.log(np.maximum(self.columns[k, points], TINY)) for k in (one, other))
         if self.seen is None:
-            return has_gap(first - second, self.counts[points])
+            return has_gap(first - second)
         # The unions meet where two of their components are confused most often.
         near = self.first_scores[np.ix_(self.members[one], self.members[other])]
         i, j = np.unravel_index(int(near.argmax()), near.shape)
@@ -167,13 +167,12 @@ class OneCluster(Confusion):
         if reproduced and self.seen.fits:
             return True
         level = WEAK if reproduced else CLEAR / (len(self.columns) - 1)
-        if not has_gap(first - second, self.counts[points], level):
+        if not has_gap(first - second, level):
             return False
         inside = np.isin(self.first_best[points], pair)
         if self.seen.shape is None or not inside.any():
             return True
-        values, points = along_line(self.seen.shape, points, inside, *pair)
-        return has_gap(values, self.counts[points], level)
+        return has_gap(along_line(self.seen.shape, points, inside, *pair), level)
 
     def join(self, kept: int, gone: int) -> None:
         super().join(kept, gone)
@@ -184,8 +183,8 @@ class OneCluster(Confusion):
 class Entropy(Merging):
     """How much the entropy of the points' components drops if two of them are joined."""
 
-    def __init__(self, columns: Float64Array, counts: Float64Array) -> None:
-        super().__init__(columns, counts)
+    def __init__(self, columns: Float64Array) -> None:
+        super().__init__(columns)
         # Sparse: most points can only be in a few components.
         component, point = np.nonzero(columns > NEGLIGIBLE)
         self.component, self.point = component.astype(np.int32), point.astype(np.int32)
@@ -199,8 +198,7 @@ class Entropy(Merging):
         points = self.point[shared]
         union = self.columns[k, points] + self.probability[shared]
         drop = union * np.log(union) + entr(self.columns[k])[points] + self.entropy[shared]
-        drop *= self.counts[points]
-        drops = np.bincount(self.component[shared], drop, len(self.columns)) / self.counts.sum()
+        drops = np.bincount(self.component[shared], drop, len(self.columns)) / self.columns.shape[1]
         # Negative drops are rounding errors.
         return np.asarray(np.maximum(drops, 0.0))
 

@@ -77,13 +77,13 @@ class GroupEvidence(NamedTuple):
     """Whether the data follow the model."""
 
 
-def has_gap(values: Float64Array, weights: FloatArray | None = None, level: float | None = None) -> bool:
+def has_gap(values: Float64Array, level: float | None = None) -> bool:
     """Whether numbers have two modes, at a level of the dip test; None is 25% for samples of any size. O(n log n).
 
     The critical value of the dip times the square root of the sample size is interpolated in the table by the
     logarithms of size and level, and constant beyond it.
     """
-    used = quantiles_of(values, weights)
+    used = quantiles_of(values)
     if len(used) < 2:
         return False
     critical = TOO_FAR
@@ -93,9 +93,9 @@ def has_gap(values: Float64Array, weights: FloatArray | None = None, level: floa
     return dip(used) * math.sqrt(len(used)) > critical
 
 
-def along_line(shape: Shape, rows: IntArray, inside: Any, one: int, other: int) -> tuple[Float64Array, IntArray]:
-    """The positions of rows along the line from one component to another, and these rows: those no farther from it than
-    most rows inside the two. Distances are in units of the sum of the two covariances. O(n D^2)."""
+def along_line(shape: Shape, rows: IntArray, inside: Any, one: int, other: int) -> Float64Array:
+    """The positions along the line from one component to another of those rows that are no farther from it than most
+    rows inside the two. Distances are in units of the sum of the two covariances. O(n D^2)."""
     covariance = shape.covariances[one] + shape.covariances[other]
     steps, line = shape.points[rows] - shape.means[one], shape.means[other] - shape.means[one]
     if covariance.ndim == 1:
@@ -106,7 +106,7 @@ def along_line(shape: Shape, rows: IntArray, inside: Any, one: int, other: int) 
     positions = steps @ (line / max(float(np.linalg.norm(line)), TINY))
     away = (steps**2).sum(axis=1) - positions**2
     near = away <= np.quantile(away[inside], TUBE)
-    return positions[near], rows[near]
+    return np.asarray(positions[near])
 
 
 def count_rows(half: Half, components: IntArray, n_components: int) -> Float64Array:
@@ -134,13 +134,10 @@ def boundary_in(tables: Sequence[Float64Array], one: int, other: int) -> float:
     return float(np.mean(indices)) if indices else math.nan
 
 
-def quantiles_of(values: Float64Array, weights: FloatArray | None) -> Float64Array:
-    """The sorted numbers, each repeated by its weight, or `MOST` evenly spaced ones among them."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)[order])
-    total = reached[-1] if len(values) else 0.0
-    count = min(MOST, round(total))
-    return np.asarray(values[order][np.searchsorted(reached, (np.arange(count) + 0.5) / max(count, 1) * total)])
+def quantiles_of(values: Float64Array) -> Float64Array:
+    """The sorted numbers, or `MOST` evenly spaced ones among them."""
+    ordered, count = np.sort(values), min(MOST, len(values))
+    return np.asarray(ordered[np.ceil((np.arange(count) + 0.5) / max(count, 1) * len(values)).astype(int) - 1])
 
 
 def dip(values: FloatArray) -> float:

@@ -98,12 +98,11 @@ def test_entropy_by_hand() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_are_those_computed_from_scratch(method: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tau = some_tau(seed)
-    weights = np.ones(len(tau)) if seed % 2 else np.random.default_rng(seed).integers(0, 4, len(tau)).astype(float)
-    values, partitions = from_scratch(tau, method, weights)
+    values, partitions = from_scratch(tau, method, np.ones(len(tau)))
     # What is left out of the entropy costs as little as is said.
-    np.testing.assert_allclose(group_components(tau, method, weights=weights).criterion, values, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(group_components(tau, method).criterion, values, rtol=0, atol=2e-6)
     monkeypatch.setattr(merging, "NEGLIGIBLE", 0.0)
-    groups = group_components(tau, method, weights=weights)
+    groups = group_components(tau, method)
     np.testing.assert_allclose(groups.criterion, values, rtol=0, atol=1e-12)
     for left, expected in zip(range(tau.shape[1] - 1, 0, -1), partitions, strict=True):
         assert partition_of(groups.labels_at(left)) == expected
@@ -116,16 +115,6 @@ def test_points_change_to_unions() -> None:
     names = groups.labels_at(4)
     union = np.array([tau[:, names == k].sum(axis=1) for k in range(4)])
     assert (union.argmax(axis=0) != names[tau.argmax(axis=1)]).any()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_weights_are_repetitions(method: str) -> None:
-    tau = some_tau(3, points=60)
-    weights = np.random.default_rng(0).integers(0, 4, 60)
-    one, other = group_components(tau, method, weights=weights), group_components(np.repeat(tau, weights, 0), method)
-    np.testing.assert_allclose(one.criterion, other.criterion, atol=1e-9)
-    assert one.suggested == other.suggested
-    np.testing.assert_array_equal(one.component_groups, other.component_groups)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -232,7 +221,6 @@ def test_two_clusters_that_overlap_stay_apart_and_pieces_of_one_do_not() -> None
     # In a sample, too, however large.
     many = np.tile(tau, (30, 1))
     assert group_components(many).component_groups.tolist() == [0, 1, 2, 2]
-    assert group_components(tau, weights=np.full(len(tau), 30)).component_groups.tolist() == [0, 1, 2, 2]
 
 
 def test_heavy_tails_are_one_mode() -> None:
@@ -292,8 +280,6 @@ def test_what_is_given_stays() -> None:
         ({"tau": 2 * BY_HAND}, "tau should be probabilities"),
         ({"tau": -BY_HAND}, "tau should be probabilities"),
         ({"tau": np.nan * BY_HAND}, "tau should be probabilities"),
-        ({"tau": BY_HAND, "weights": np.ones(3)}, "weights should be 5 numbers"),
-        ({"tau": BY_HAND, "weights": np.zeros(5)}, "not all 0"),
     ],
 )
 def test_what_cannot_be_grouped(arguments: dict[str, object], told: str) -> None:

@@ -97,11 +97,6 @@ class Cluster(Caller):
                 self.stretches[number], self.owner[number] = whole.part(begin, end), address
                 number += 1
 
-    def load_all(self, load: Load) -> None:
-        """Load the rows onto their workers."""
-        self.load = load
-        self._placed(sorted(self.owner))
-
     def follow(self, recipe: Recipe) -> bool:
         """Make the points of all parts, also of those that will be loaded again; whether they are finite."""
         # A part that is lost and loaded again meanwhile needs the recipe, too.
@@ -230,10 +225,7 @@ class Cluster(Caller):
         self.given_up |= dead
         for address in dead & there:
             with contextlib.suppress(Exception):
-                self.client.sync(self._remove, address, callback_timeout=20)
-
-    async def _remove(self, address: str) -> None:
-        await self.client.run_on_scheduler(remove_worker, address)
+                self.client.sync(self.client.run_on_scheduler, remove_worker, address, callback_timeout=20)
 
     def _replacements(self) -> list[str]:
         """Workers that can take over, after some time in which lost ones may come back."""

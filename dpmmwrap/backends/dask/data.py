@@ -170,8 +170,9 @@ class RemoteData(Data):
     def divide(self, state: State, clusters: IntArray, members: Sequence[Any], rules: Sequence[Rule]) -> Statistics:
         if any(isinstance(rule, GivenSides) for rule in rules):
             raise ValueError(STARTS)
-        count = members[0].count
-        statistics = self._divided(clusters, count, [first_rule(rule) for rule in rules], members)
+        # Without the rules that replace others if a side is empty, which no part can know.
+        count, firsts = members[0].count, [rule.rule if isinstance(rule, OrElse) else rule for rule in rules]
+        statistics = self._divided(clusters, count, firsts, members)
         sides = statistics.counts.reshape(-1, 2)
         again = np.array(
             [index for index, rule in enumerate(rules) if isinstance(rule, OrElse) and sides[index].min() == 0], int
@@ -327,8 +328,3 @@ class RemoteData(Data):
 
         words = sorted(word for part in self.X.cluster.ask_points("digests") for word in part)
         return hashlib.blake2b("".join(word for _, word in words).encode(), digest_size=16).hexdigest()
-
-
-def first_rule(rule: Rule) -> Rule:
-    """A rule without the one that replaces it if a side is empty, which no part can know."""
-    return rule.rule if isinstance(rule, OrElse) else rule

@@ -37,23 +37,6 @@ WORKERS_WITHIN = 30.0
 """Seconds to wait for the first worker."""
 
 
-def may_be_correlated(estimator: Any, prior: Any) -> bool:
-    """Whether the settings require covariances that are not diagonal."""
-    family, kind = family_named(estimator.family), getattr(prior, "family", estimator.covariance_type)
-    return prior == "reference" or (kind in family.kinds and bool(family.prior_class(kind).correlated))
-
-
-def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
-    """A note if missing values are the only reason for diagonal covariances."""
-    if not missing or is_given(estimator.prior) or columns == 1 or estimator.covariance_type != "auto":
-        return ()
-    count = "1 value is" if missing == 1 else f"{missing:,} values are"
-    return (
-        f"{count} missing, and only for that reason clusters are ellipsoids along the axes: on one machine they may "
-        "have any direction, which often takes fewer clusters",
-    )
-
-
 def client_or_current(client: Client | None) -> Client:
     """The given client, or the current one; an error if there is none."""
     try:
@@ -193,7 +176,7 @@ def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[
     if blocks.sparse:
         import dask
 
-        tasks = [dask.delayed(entries_of)(block) for block in blocks.blocks]
+        tasks = [dask.delayed(lambda rows: int(canonical(rows.tocsr()).nnz))(block) for block in blocks.blocks]
         bytes_per_row = max(4, 8 * int(sum(computed(cluster.client, tasks, "the sparse blocks"))) // blocks.n_rows)
     points = brought(cluster, blocks, threads, bytes_per_row)
     missing, finite, positive = looked(cluster)
@@ -219,21 +202,17 @@ def computed(client: Client, tasks: Any, what: str) -> list[Any]:
     return results
 
 
-def entries_of(block: Any) -> int:
-    """The number of nonzero entries of a sparse block."""
-    return int(canonical(block.tocsr()).nnz)
-
-
 def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> FitData:
     """Rows of numbers. NaN is a missing value if covariances are diagonal."""
     if blocks.sparse:
         raise ValueError(f"sparse blocks are for counts: use family='{family_for(sparse=True).name}'")
-    prior = estimator.prior
+    prior, auto = estimator.prior, estimator.covariance_type == "auto"
     points = brought(cluster, blocks, threads, 4 * blocks.n_columns)
     missing, finite, _ = looked(cluster)
     if not finite:
         raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
-    if missing and may_be_correlated(estimator, prior):
+    family, kind = family_named(estimator.family), getattr(prior, "family", estimator.covariance_type)
+    if missing and (prior == "reference" or (kind in family.kinds and family.prior_class(kind).correlated)):
         raise ValueError(NO_GAPS)
     sample = points[sample_rows(blocks.n_rows, 0)]
 
@@ -243,29 +222,36 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
             answers = cluster.ask_points("extremes", columns)
             return np.nanmin([low for low, _ in answers], axis=0), np.nanmax([high for _, high in answers], axis=0)
 
-    useful = useful_columns(sample, prior, called(estimator), extremes=extremes)
-    kept = None if useful.restored is None else useful.restored.kept
+    useful, restored, notes = useful_columns(sample, prior, called(estimator), extremes=extremes)
+    kept = None if restored is None else restored.kept
     if kept is not None:
         # The chunks, and so each worker's rows, depend on the number of columns.
         cluster.close()
         cluster.owner.clear()
         cluster.stretches.clear()
         points = brought(cluster, blocks, threads, 4 * len(kept))
-    offset = offset_of(useful.columns)
+    offset = offset_of(useful)
     columns = blocks.n_columns if kept is None else len(kept)
     points.shape = (blocks.n_rows, columns)
     if not points.follow(Recipe(kept, offset, missing=missing > 0)):
         raise ValueError(TOO_WIDE)
     points.dtype = np.dtype(np.float32)
     missing_left = missing if kept is None else int(sum(cluster.ask_points("gaps")))
-    notes = (*useful.notes, *gaps_notes(missing_left, estimator, columns))
-    return FitData(points, offset, None, missing_left, useful.restored, notes)
+    if missing_left and auto and columns > 1 and not is_given(prior):
+        count = "1 value is" if missing_left == 1 else f"{missing_left:,} values are"
+        notes = (
+            *notes,
+            f"{count} missing, and only for that reason clusters are ellipsoids along the axes: on one machine they "
+            "may have any direction, which often takes fewer clusters",
+        )
+    return FitData(points, offset, None, missing_left, restored, notes)
 
 
 def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row: int) -> RemotePoints:
     """Load the rows onto the workers."""
     cluster.share_out(Stretch.whole(blocks.n_rows, bytes_per_row), threads)
-    cluster.load_all(partial(load_part, blocks))
+    cluster.load = partial(load_part, blocks)
+    cluster._placed(sorted(cluster.owner))
     kind = blocks.dtype if blocks.dtype == np.float32 else np.float64
     return RemotePoints(cluster, (blocks.n_rows, blocks.n_columns), kind, blocks.sparse)
 
