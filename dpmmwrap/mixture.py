@@ -259,11 +259,11 @@ class Mixture(MixturePredictor):
             raise ValueError(f"quantiles should be from 0 to 1, not {list(quantiles)}")
         rng = np.random.default_rng(0) if rng is None else rng
         if columns is None:
-            found = density_of(self, self._points(X), quantiles, None, rng)
+            density = density_of(self, self._points(X), quantiles, None, rng)
             if self.subspace is None:
-                return found
+                return density
             noise = np.exp(self.subspace.log_noise(self._prepared(self._read(X))))
-            return Density(found.mean * noise, found.quantiles * noise)
+            return Density(density.mean * noise, density.quantiles * noise)
         places = [place_of(name, self._feature_names, "columns") for name in columns]
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(places):

@@ -17,9 +17,9 @@ from dpmmwrap.families.learned import defaults
 from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
-from dpmmwrap.model.directions import Found, Kind, find_subspace
+from dpmmwrap.model.directions import Kind, SubspaceRun, find_subspace
 from dpmmwrap.model.estimator_parameters import EstimatorParameters
-from dpmmwrap.model.inputs import FitData, exposure_place
+from dpmmwrap.model.inputs import FitData, exposure_column
 from dpmmwrap.model.short_chains import SAMPLE, Sample, ShortRun, ShortRuns, sample_of
 from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray, evenly_spaced
@@ -68,7 +68,7 @@ def choose_model(
     With `only_full`, for Julia's sampler, covariances are full.
     """
     prior, families = model.prior, families_of(model.family, model.tails)
-    family, exposure = families[0], exposure_place(model)
+    family, exposure = families[0], exposure_column(model)
     for one in families:
         if read.weights is not None and not one.weighted:
             raise ValueError(f"the family {one.name} takes no weights: leave out sample_weight, or the family")
@@ -237,10 +237,10 @@ def choose_covariances(
         tried = [short.run(kind, from_cells=True) for kind in kinds]
     best, *others = sorted(tried, key=lambda run: -run.log_evidence)
     if projects:
-        found = subspace_of(model, family, short)
-        if found.run.log_evidence > best.log_evidence:
-            return in_subspace(found, f"in a subspace {gain_over(best, found.run)}")
-        others.append(found.run)
+        result = subspace_of(model, family, short)
+        if result.run.log_evidence > best.log_evidence:
+            return in_subspace(result, f"in a subspace {gain_over(best, result.run)}")
+        others.append(result.run)
     if len(families) == 1 or best.kind not in families[1].kinds:
         return Covariances(best.kind, gain_over(max(others, key=lambda run: run.log_evidence), best), best)
     # Tails compete with Gaussian clusters of any type.
@@ -254,11 +254,11 @@ def gain_over(other: ShortRun, best: ShortRun) -> str:
     return f"they make the data more probable than {other.covariances}, by {nats} in short chains"
 
 
-def in_subspace(found: Found, reason: str) -> Covariances:
-    return Covariances(found.kind.name, reason, found.run, found.subspace)
+def in_subspace(result: SubspaceRun, reason: str) -> Covariances:
+    return Covariances(result.kind.name, reason, result.run, result.subspace)
 
 
-def subspace_of(model: EstimatorParameters, family: Family, runs: ShortRuns, size: int | None = None) -> Found:
+def subspace_of(model: EstimatorParameters, family: Family, runs: ShortRuns, size: int | None = None) -> SubspaceRun:
     """The subspace of `size` dimensions, or of the most probable number."""
     asked = model.covariance_type
     kinds = kinds_in_subspace(family) if asked == "auto" else (asked,)

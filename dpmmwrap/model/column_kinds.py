@@ -69,8 +69,8 @@ def refuse_dates(table: Mapping[str, Any]) -> None:
 def strange_notes(X: Any, names: Any) -> tuple[str, ...]:
     """Notes about columns of numbers that may be codes for missing values, dates, or skewed."""
     some = X[some_rows(*X.shape)]
-    called = [f"number {place + 1}" if names is None else repr(str(names[place])) for place in range(X.shape[1])]
-    coded, skewed, dated = strange_columns((name, some[:, place]) for place, name in enumerate(called))
+    called = [f"number {column + 1}" if names is None else repr(str(names[column])) for column in range(X.shape[1])]
+    coded, skewed, dated = strange_columns((name, some[:, column]) for column, name in enumerate(called))
     notes = [
         f"the column {name} holds {code:g} far from all its other values: if that stands for a missing value, put NaN "
         "in its place"

@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     """From points and labels to the evidence of the mixture of these clusters."""
 
 
-class Found(NamedTuple):
+class SubspaceRun(NamedTuple):
     """A subspace, and the run in it, with the evidence of all columns."""
 
     subspace: Subspace
@@ -51,43 +51,43 @@ class Found(NamedTuple):
     run: ShortRun
 
 
-def find_subspace(X: Float64Array, kinds: Iterable[Kind], dim: int | None = None) -> Found:
+def find_subspace(X: Float64Array, kinds: Iterable[Kind], dim: int | None = None) -> SubspaceRun:
     """The subspace of `dim` dimensions, or of the most probable number, for a sample of rows."""
     whole = one_gaussian(X)
 
-    def tried(basis: Float64Array, kind: Kind, size: int) -> Found:
+    def tried(basis: Float64Array, kind: Kind, size: int) -> SubspaceRun:
         subspace = Subspace(whole.mean, basis, size)
         points = subspace.points(X)
         run = kind.run(points)
         gain = run.log_evidence - log_evidence_of_one(points)
-        return Found(subspace, kind, run._replace(log_evidence=whole.log_evidence + gain))
+        return SubspaceRun(subspace, kind, run._replace(log_evidence=whole.log_evidence + gain))
 
     components, first = principal(whole), min(max(FIRST, dim or 0), X.shape[1])
     tries = [partial(tried, components, kind) for kind in kinds]
     starts = (climbed(one(first), one) if dim is None else one(first) for one in tries)
-    best = max(starts, key=lambda found: found.run.log_evidence)
+    best = max(starts, key=lambda result: result.run.log_evidence)
     size, halves = dim or best.subspace.dim, halves_of(X)
     score = judged_by_halves(X, best, size, halves, lambda rows, labels, one, size: components)
     for _ in range(TURNS):
         turned = judged_by_halves(X, best, size, halves, separating)
         if turned <= score:
             break
-        found = tried(separating(X, best.run.labels, whole, size), best.kind, size)
+        result = tried(separating(X, best.run.labels, whole, size), best.kind, size)
         log_evidence = best.run.log_evidence + turned - score
-        best, score = found._replace(run=found.run._replace(log_evidence=log_evidence)), turned
+        best, score = result._replace(run=result.run._replace(log_evidence=log_evidence)), turned
     return best if best.subspace.dim == size else tried(components, best.kind, size)
 
 
-def climbed(first: Found, tried: Callable[[int], Found]) -> Found:
+def climbed(first: SubspaceRun, tried: Callable[[int], SubspaceRun]) -> SubspaceRun:
     """Double the dimensions as long as that is better; or else halve them."""
     most = min(LARGEST, first.subspace.n_features)
     for factor in (2.0, 0.5):
         best, size = first, int(first.subspace.dim * factor)
         while 1 <= size <= most:
-            found = tried(size)
-            if found.run.log_evidence <= best.run.log_evidence:
+            result = tried(size)
+            if result.run.log_evidence <= best.run.log_evidence:
                 break
-            best, size = found, int(size * factor)
+            best, size = result, int(size * factor)
         if best is not first:
             return best
     return first
@@ -104,15 +104,15 @@ def halves_of(X: Float64Array) -> list[Half]:
     return [(rows, one_gaussian(X[~rows])) for rows in (half, ~half)]
 
 
-def judged_by_halves(X: Float64Array, found: Found, size: int, halves: list[Half], basis_of: Basis) -> float:
+def judged_by_halves(X: Float64Array, result: SubspaceRun, size: int, halves: list[Half], basis_of: Basis) -> float:
     """How much more probable the clusters make each half of the rows than one Gaussian does, in directions that come
     from the other half (in nats, both halves together)."""
     total = 0.0
     for judging, other in halves:
-        basis = basis_of(X[~judging], found.run.labels[~judging], other, size)
+        basis = basis_of(X[~judging], result.run.labels[~judging], other, size)
         points = Subspace(other.mean, basis, size).points(X[judging])
-        labels = np.unique(found.run.labels[judging], return_inverse=True)[1].astype(np.int32)
-        total += found.kind.log_evidence(points, labels) - log_evidence_of_one(points)
+        labels = np.unique(result.run.labels[judging], return_inverse=True)[1].astype(np.int32)
+        total += result.kind.log_evidence(points, labels) - log_evidence_of_one(points)
     return total
 
 

@@ -19,12 +19,12 @@ def with_values(points: Any) -> BoolArray:
     """Which rows have a value in some column. Rows of counts always do."""
     if isinstance(points, TablePoints):
         return np.asarray(with_values(points.numeric) | (points.codes >= 0).any(axis=1))
-    found = np.ones(points.shape[0], bool)
+    present = np.ones(points.shape[0], bool)
     if getattr(points, "dtype", np.dtype(int)).kind != "f" or not isinstance(points, np.ndarray):
-        return found
-    for begin in range(0, len(found), CHUNK):
-        found[begin : begin + CHUNK] = ~np.isnan(points[begin : begin + CHUNK]).all(axis=1)
-    return found
+        return present
+    for begin in range(0, len(present), CHUNK):
+        present[begin : begin + CHUNK] = ~np.isnan(points[begin : begin + CHUNK]).all(axis=1)
+    return present
 
 
 def absent_note(rows: int) -> str:

@@ -85,9 +85,9 @@ def read_points(estimator: Any, X: Any) -> FitData:
         return read_table(estimator, X, estimator.categorical, estimator.prior)
     if family.input == "counts":
         counts = read_counts(estimator, X, reset=True)
-        place = exposure_place(estimator)
+        column = exposure_column(estimator)
         # An exposure need not be whole.
-        events = counts if place is None else np.delete(counts, place, axis=1)
+        events = counts if column is None else np.delete(counts, column, axis=1)
         values = events.data if issparse(events) else events
         parts = np.array_split(values, max(1, len(values) // CHUNK))
         whole = all(bool((part == np.round(part)).all()) for part in parts)
@@ -161,13 +161,13 @@ def useful_columns(
     No redundant column is left out if the prior is given, as it is for all columns, or if all are constant and there
     are no others (`all_there_is`). With `extremes`, X is a sample (see `find_redundant`).
     """
-    found = find_redundant(X, extremes)
-    if all_there_is and len(found.constant) + len(found.empty) == X.shape[1]:
+    redundant = find_redundant(X, extremes)
+    if all_there_is and len(redundant.constant) + len(redundant.empty) == X.shape[1]:
         return X, None, ("every column is constant, so that there is nothing to tell points apart",)
-    if not found.columns or is_given(prior):
+    if not redundant.columns or is_given(prior):
         return X, None, ()
-    kept, restored = without(X, found)
-    return kept, restored, (sentence(found, names),)
+    kept, restored = without(X, redundant)
+    return kept, restored, (sentence(redundant, names),)
 
 
 def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
@@ -209,8 +209,8 @@ def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     accepted, least = "csr" if family_named(estimator.family).sparse else False, 2 if reset else 1
     X = validate_data(estimator, X, accept_sparse=accepted, dtype=FLOATS, reset=reset, ensure_min_samples=least)
     check_non_negative(X, f"DPMM (family {estimator.family})")
-    place = exposure_place(estimator)
-    if place is not None and not (X[:, place] > 0).all():
+    column = exposure_column(estimator)
+    if column is not None and not (X[:, column] > 0).all():
         raise ValueError("the exposure should be above 0 in every row")
     return canonical(X).astype(np.float32, copy=False)
 
@@ -223,7 +223,7 @@ def canonical(rows: Any) -> Any:
     return rows
 
 
-def exposure_place(estimator: Any) -> int | None:
+def exposure_column(estimator: Any) -> int | None:
     """The number of the column of exposures; None if there is none."""
     exposure = getattr(estimator, "exposure", None)
     if exposure is None:
@@ -244,7 +244,7 @@ def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> F
     points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
     if len(points) < 2:
         raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
-    names = [columns.names[place] if columns.named else f"number {place + 1}" for place in columns.numeric]
+    names = [columns.names[column] if columns.named else f"number {column + 1}" for column in columns.numeric]
     # A file has been checked already.
     notes = notes if hasattr(estimator, "_called") else (*strange_notes(points.numeric, names), *notes)
     useful, restored, left_out = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)

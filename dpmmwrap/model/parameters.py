@@ -64,8 +64,8 @@ class Options:
         return {name: getattr(self, name) for name, _ in self._defaults()}
 
     def _defaults(self) -> Iterator[tuple[str, Any]]:
-        own: Any = self
-        return ((field.name, None if field.default is MISSING else field.default) for field in fields(own))
+        options: Any = self
+        return ((field.name, None if field.default is MISSING else field.default) for field in fields(options))
 
     def __repr__(self) -> str:
         """Only the fields that differ from their defaults, as in scikit-learn."""

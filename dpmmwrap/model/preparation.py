@@ -64,18 +64,18 @@ class Preparation:
         prepared = first(X).astype(np.float64)
         prepared[:, empty] = 0.0
         # The exact solver does not depend on a seed.
-        found = PCA(components, svd_solver="full").fit(prepared[~np.isnan(prepared).any(axis=1)])
-        return cls(shift, factor, found.components_.T, names, logs, unit)
+        pca = PCA(components, svd_solver="full").fit(prepared[~np.isnan(prepared).any(axis=1)])
+        return cls(shift, factor, pca.components_.T, names, logs, unit)
 
     def rows(self, X: Any) -> Float64Array:
         """Rows in double precision with logarithms, and of length 1 if `unit`, where missing values count as zero."""
         rows = np.array(X, dtype=np.float64)
-        for place in () if self.logs is None else self.logs.tolist():
-            if (rows[:, place] <= 0).any():
-                name = str(place + 1) if self.names is None else self.names[place]
-                least = float(np.nanmin(rows[:, place]))
+        for column in () if self.logs is None else self.logs.tolist():
+            if (rows[:, column] <= 0).any():
+                name = str(column + 1) if self.names is None else self.names[column]
+                least = float(np.nanmin(rows[:, column]))
                 raise InputError(f"the column {name!r} should be above 0 for its logarithm, but it holds {least:g}")
-            rows[:, place] = np.log(rows[:, place])
+            rows[:, column] = np.log(rows[:, column])
         if not self.unit:
             return rows
         lengths = np.sqrt(np.nansum(rows**2, axis=1, keepdims=True))
@@ -107,17 +107,17 @@ class Preparation:
             return tuple(f"PC{number}" for number in range(1, self.width + 1))
         if self.names is None or self.logs is None:
             return self.names
-        return tuple(f"log {name}" if place in self.logs else name for place, name in enumerate(self.names))
+        return tuple(f"log {name}" if column in self.logs else name for column, name in enumerate(self.names))
 
     @property
     def logged(self) -> list[str]:
         """The names of the columns whose logarithm is taken."""
         return [] if self.logs is None else [str(p + 1) if self.names is None else self.names[p] for p in self.logs]
 
-    def undone(self, place: int, values: Any) -> Any:
+    def undone(self, column: int, values: Any) -> Any:
         """Prepared values of a column in its original units; not for components."""
-        restored = values / (self.factor[place] or 1.0) + self.shift[place]
-        return np.exp(restored) if self.logs is not None and place in self.logs else restored
+        restored = values / (self.factor[column] or 1.0) + self.shift[column]
+        return np.exp(restored) if self.logs is not None and column in self.logs else restored
 
     def arrays(self) -> dict[str, Any]:
         """The contents of a file."""

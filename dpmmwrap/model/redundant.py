@@ -91,7 +91,7 @@ def find_redundant(X: FloatArray, extremes: Extremes | None = None) -> Redundant
     rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
     if len(rows) < 2 * ROWS_PER_COLUMN:
         return Redundant(constant, [], empty)
-    return Redundant(constant, [int(varied[place]) for place in combinations_among(rows)], empty)
+    return Redundant(constant, [int(varied[column]) for column in combinations_among(rows)], empty)
 
 
 def extremes_of(values: FloatArray) -> tuple[Any, Any]:
@@ -121,44 +121,44 @@ def combinations_among(rows: Float64Array) -> list[int]:
     correlations = scaled.T @ scaled / len(rows)
     if len(rows) < ROWS_PER_COLUMN * rows.shape[1]:
         later, _ = np.nonzero(np.tril(1.0 - correlations**2 < UNEXPLAINED, -1))
-        return [int(place) for place in np.unique(later)]
-    found = []
-    for place in range(len(correlations)):
-        pivot = correlations[place, place]
-        if deviations[place] > 0 and pivot < UNEXPLAINED:
-            found.append(place)
+        return [int(column) for column in np.unique(later)]
+    redundant = []
+    for column in range(len(correlations)):
+        pivot = correlations[column, column]
+        if deviations[column] > 0 and pivot < UNEXPLAINED:
+            redundant.append(column)
         elif pivot > 0:
-            step = correlations[place + 1 :, place]
-            correlations[place + 1 :, place + 1 :] -= np.outer(step, step) / pivot
-    return found
+            step = correlations[column + 1 :, column]
+            correlations[column + 1 :, column + 1 :] -= np.outer(step, step) / pivot
+    return redundant
 
 
-def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, ColumnMap]:
+def without(X: FloatArray, redundant: Redundant) -> tuple[FloatArray, ColumnMap]:
     """The columns that are kept, and how to restore the others."""
     dim, some = X.shape[1], X[sample_rows(len(X), 0)]
-    kept = np.array([column for column in range(dim) if column not in set(found.columns)], np.int64)
+    kept = np.array([column for column in range(dim) if column not in set(redundant.columns)], np.int64)
     matrix, offset = np.zeros((dim, len(kept))), np.zeros(dim)
     matrix[kept, np.arange(len(kept))] = 1.0
-    for column in found.constant:
+    for column in redundant.constant:
         offset[column] = np.nanmean(np.asarray(some[:, column], dtype=np.float64))
     # Columns without values stay unknown.
-    offset[[*found.empty]] = np.nan
-    if found.combined:
-        varied = np.concatenate([kept, found.combined])
+    offset[[*redundant.empty]] = np.nan
+    if redundant.combined:
+        varied = np.concatenate([kept, redundant.combined])
         rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
         means, count = rows.mean(axis=0), len(kept)
         explained = np.linalg.lstsq(rows[:, :count] - means[:count], rows[:, count:] - means[count:], rcond=None)[0].T
-        matrix[found.combined] = explained
-        offset[found.combined] = means[count:] - explained @ means[:count]
+        matrix[redundant.combined] = explained
+        offset[redundant.combined] = means[count:] - explained @ means[:count]
     return np.ascontiguousarray(X[:, kept]), ColumnMap(kept, matrix, offset)
 
 
-def sentence(found: Redundant, names: Any = None) -> str:
+def sentence(redundant: Redundant, names: Any = None) -> str:
     """The columns that were left out, in one sentence: by name, or by number from 1, as options count columns."""
     every = {
-        "constant columns": found.constant,
-        "columns without any value": found.empty,
-        "copies or combinations of others": found.combined,
+        "constant columns": redundant.constant,
+        "columns without any value": redundant.empty,
+        "copies or combinations of others": redundant.combined,
     }
     parts, kind = [], "number " if names is None else ""
     for what, columns in every.items():

@@ -35,7 +35,7 @@ def telling(mixture: Any, points: Any, names: Sequence[str] | None = None) -> Te
     called = names_for(names, points.shape[1])
     if restored is None:
         return Telling(points, called)
-    return Telling(points[:, restored.kept], tuple(called[place] for place in restored.kept))
+    return Telling(points[:, restored.kept], tuple(called[column] for column in restored.kept))
 
 
 def names_for(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ def sensitivity_of(model: PosteriorMixin, labels: IntArray) -> list[AtSetting]:
             outlier_weight=float(model.outlier_weight),
             outlier_prior=model._outliers,
         )
-        found = short_chain(points, settings).labels
-        return len(np.unique(found[found >= 0]))
+        clusters = short_chain(points, settings).labels
+        return len(np.unique(clusters[clusters >= 0]))
 
     return [AtSetting(setting, factor, clusters_at(setting, factor)) for setting in SETTINGS for factor in FACTORS]

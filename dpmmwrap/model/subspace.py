@@ -59,20 +59,20 @@ class Subspace:
 
     def points(self, X: FloatArray) -> Float32Array:
         """y (n, q) of rows without missing values, in single precision."""
-        found = self.projected(X)
-        if np.isnan(found).any():
+        result = self.projected(X)
+        if np.isnan(result).any():
             raise ValueError("values are missing: this needs all values of a row if clusters are in a subspace")
-        return found
+        return result
 
     def projected(self, X: FloatArray) -> Float32Array:
         """y (n, q) of rows, in single precision; NaN for rows with gaps."""
-        found = np.empty((len(X), self.dim), np.float32)
+        result = np.empty((len(X), self.dim), np.float32)
         for begin in range(0, len(X), CHUNK):
             rows = np.asarray(X[begin : begin + CHUNK])
             # In the rows' precision, before they lose any.
             center = self.center.astype(rows.dtype) if rows.dtype.kind == "f" else self.center
-            np.matmul((rows - center).astype(np.float32), self._projection, found[begin : begin + CHUNK])
-        return found
+            np.matmul((rows - center).astype(np.float32), self._projection, result[begin : begin + CHUNK])
+        return result
 
     def log_observed(self, X: FloatArray, means: Float64Array, covariances: Float64Array) -> Float64Array:
         """log density (n, K) of the observed values of rows with gaps, for Gaussian y with these means (K, q) and
@@ -82,7 +82,7 @@ class Subspace:
         result is the density at the most probable missing values, divided by the peak of their conditional
         distribution. Their precision is b diag(covariance^-1, I) b', with b their rows of the basis.
         """
-        found = np.empty((len(X), len(means)))
+        result = np.empty((len(X), len(means)))
         precisions = np.linalg.inv(matrices(covariances))
         log_peaks = 0.5 * np.linalg.slogdet(precisions)[1] + self.log_determinant
         patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
@@ -100,16 +100,16 @@ class Subspace:
                 gained = solve_triangular(factor, (weighted @ inside.T + pull).T, lower=True)
                 distances = squares + (weighted * step).sum(axis=1) - (gained**2).sum(axis=0)
                 peak = constant + log_peaks[k] - np.log(np.diagonal(factor)).sum()
-                found[rows, k] = peak - 0.5 * distances
-        return found
+                result[rows, k] = peak - 0.5 * distances
+        return result
 
     def log_noise(self, X: FloatArray) -> Float64Array:
         """log density (n,) of z, with the determinant of the basis: the density of x divided by that of y."""
-        found, noise = np.empty(len(X)), self.basis[:, self.dim :]
+        result, noise = np.empty(len(X)), self.basis[:, self.dim :]
         for begin in range(0, len(X), CHUNK):
             z = (np.asarray(X[begin : begin + CHUNK], np.float64) - self.center) @ noise
-            found[begin : begin + CHUNK] = -0.5 * (z**2).sum(axis=1)
-        return np.asarray(found - 0.5 * noise.shape[1] * math.log(2 * math.pi) + self.log_determinant)
+            result[begin : begin + CHUNK] = -0.5 * (z**2).sum(axis=1)
+        return np.asarray(result - 0.5 * noise.shape[1] * math.log(2 * math.pi) + self.log_determinant)
 
     def features(self, inside: Float64Array) -> Float64Array:
         """x of points y, without noise."""

@@ -235,24 +235,24 @@ def join_singletons(draws: IntArray, labels: IntArray) -> tuple[IntArray, int]:
 
 
 def answer_of_samples(
-    found: Answer, resampling: Resampling, X: Points, settings: Settings, columns: Columns | None
+    answer: Answer, resampling: Resampling, X: Points, settings: Settings, columns: Columns | None
 ) -> Answer:
     """The clusters of the search, joined. The density, and all that describes the model, is that of the clusters before
     they were joined."""
     assert resampling.labels is not None
-    points, components = (X.everything(), np.asarray(found.labels)) if is_remote(X) else (X, found.labels)
-    prior, process, weights = found.prior, found.partition_prior, settings.weights
+    points, components = (X.everything(), np.asarray(answer.labels)) if is_remote(X) else (X, answer.labels)
+    prior, process, weights = answer.prior, answer.partition_prior, settings.weights
     joined = largest_first(resampling.labels)
     density = AveragedMixture.of(points, components[None], joined, [prior], 0.0, None, process.shift, weights)
     mixture = replace(mixture_of(points, joined, prior, process, settings, columns), averaged=density)
-    labels = X.in_chunks(joined, found.labels) if is_remote(X) else joined
+    labels = X.in_chunks(joined, answer.labels) if is_remote(X) else joined
     whole, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
     doubt = (
         f"the data do not quite follow the model: {whole.n_clusters} clusters are joined into {best.n_clusters}, which "
         f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.3f}, against "
         f"{whole.agreement:.3f}); n_chains=1 leaves them apart"
     )
-    return found._replace(labels=labels, mixture=mixture, components=components, doubts=(doubt,))
+    return answer._replace(labels=labels, mixture=mixture, components=components, doubts=(doubt,))
 
 
 def mixture_of(

@@ -204,7 +204,7 @@ class MixturePredictor(Predictor):
         With `noise`, the log density outside of a subspace is added.
         """
         points = self._read(X)
-        found = np.empty((points.shape[0], *fill.shape), fill.dtype)
+        answers = np.empty((points.shape[0], *fill.shape), fill.dtype)
         components = len(self._names if self.averaged is None else self.averaged.clusters)
         step = min(max(BLOCK // (components + self.dim), 1), MOST_ROWS)
 
@@ -213,22 +213,22 @@ class MixturePredictor(Predictor):
             numbers = np.arange(begin, begin + rows.shape[0])
             present = with_values(rows)
             if not present.all():
-                found[numbers[~present]] = fill
+                answers[numbers[~present]] = fill
                 rows, numbers = rows[present], numbers[present]
             if self.subspace is not None:
                 projected = self.subspace.projected(rows)
                 gaps = np.isnan(projected).any(axis=1)
                 if gaps.any():
                     # They are no points of the subspace.
-                    found[numbers[gaps]] = answer(RowsWithGaps(rows[gaps]), numbers[gaps])
+                    answers[numbers[gaps]] = answer(RowsWithGaps(rows[gaps]), numbers[gaps])
                 rows, numbers, all_rows = projected[~gaps], numbers[~gaps], rows[~gaps]
             if len(numbers):
-                found[numbers] = answer(rows, numbers)
+                answers[numbers] = answer(rows, numbers)
                 if noise and self.subspace is not None:
-                    found[numbers] += self.subspace.log_noise(all_rows)
+                    answers[numbers] += self.subspace.log_noise(all_rows)
 
-        for_each(work, range(0, len(found), step))
-        return found
+        for_each(work, range(0, len(answers), step))
+        return answers
 
     @cached_property
     def _moments(self) -> tuple[Float64Array, Float64Array]:
@@ -304,12 +304,12 @@ class MixturePredictor(Predictor):
         def answer(points: Any, _: Any) -> Any:
             probabilities = self._probabilities(points)
             best = probabilities.argmax(axis=1)
-            found = np.empty(len(best), kind)
-            found["label"], found["probability"] = self._names[best], probabilities.max(axis=1)
-            return found
+            answers = np.empty(len(best), kind)
+            answers["label"], answers["probability"] = self._names[best], probabilities.max(axis=1)
+            return answers
 
-        found = self._by_blocks(X, answer, np.array((-1, np.nan), kind))
-        return Assignment(np.ascontiguousarray(found["label"]), np.ascontiguousarray(found["probability"]))
+        answers = self._by_blocks(X, answer, np.array((-1, np.nan), kind))
+        return Assignment(np.ascontiguousarray(answers["label"]), np.ascontiguousarray(answers["probability"]))
 
     def probability_of(self, X: Any, labels: IntArray) -> Float64Array:
         """The probability that each row is in a given cluster.
@@ -330,5 +330,5 @@ class MixturePredictor(Predictor):
         def answer(points: Any, rows: IntArray) -> Any:
             return self._probabilities(points)[np.arange(len(rows)), labels[rows]]
 
-        found: Float64Array = self._by_blocks(X, answer, np.float64(np.nan))
-        return found
+        answers: Float64Array = self._by_blocks(X, answer, np.float64(np.nan))
+        return answers

@@ -79,8 +79,8 @@ def loss_between(one: IntArray, other: IntArray, n_other: int, loss: Loss) -> fl
 
 def summed(counts: IntArray, loss: Loss) -> float:
     """The sum of f over counts."""
-    found = counts[counts > 0].astype(np.float64)
-    return float((found * np.log(found)).sum() if loss == "vi" else (found * (found - 1)).sum() / 2)
+    positive = counts[counts > 0].astype(np.float64)
+    return float((positive * np.log(positive)).sum() if loss == "vi" else (positive * (positive - 1)).sum() / 2)
 
 
 def scale(points: int, loss: Loss) -> float:

@@ -142,15 +142,15 @@ def labels_by(X: Points, settings: Settings, interrupt: Interrupt, rows: IntArra
         first = np.unique(first[rows], return_inverse=True)[1].astype(np.int32)
     elif cells is not None and settings.other_starts:
         first = kmeans_cells(sample, cells, seed=0)
-    own = replace(
+    of_sample = replace(
         settings, prior=prior, hyperprior=hyperprior, init_clusters=first, other_starts=(), n_chains=1, n_jobs=1,
         initializer=make_initializer("kmeans"), seed=(settings.seed + 1 + number) % 2**31,
         truth=None, progress=None, checkpoint=None,
         weights=None if settings.weights is None else settings.weights[rows],
     )  # fmt: skip
-    result = NativeBackend().fit(sample, own, interrupt)
-    shift = (result.partition_prior or own.partition_prior).shift
-    scores = log_scores(result.prior or prior, sample, result.labels, shift, at=X, weights=own.weights)
+    result = NativeBackend().fit(sample, of_sample, interrupt)
+    shift = (result.partition_prior or of_sample.partition_prior).shift
+    scores = log_scores(result.prior or prior, sample, result.labels, shift, at=X, weights=of_sample.weights)
     return np.asarray(scores.argmax(axis=0), dtype=np.int32)
 
 

@@ -219,14 +219,14 @@ def merged_overlaps(counts: Any, values: Any) -> Any:
     total = np.zeros((counts.shape[1], counts.shape[1]))
     present = np.empty(counts.shape[1], np.int32)
     for row in range(len(counts)):
-        found = 0
+        n_present = 0
         for k in range(counts.shape[1]):
             if counts[row, k] > 0:
-                present[found] = k
-                found += 1
-        for one in range(found):
+                present[n_present] = k
+                n_present += 1
+        for one in range(n_present):
             a = counts[row, present[one]]
-            for other in range(one + 1, found):
+            for other in range(one + 1, n_present):
                 b = counts[row, present[other]]
                 total[present[one], present[other]] += values[a + b] - values[a] - values[b]
     return total
@@ -240,9 +240,9 @@ def sweep(order: Any, classes: Any, first: Any, labels: Any, sizes: Any, counts:
     for k in range(len(sizes)):
         if sizes[k] > 0:
             used = k + 1
-    for place in range(len(order)):
-        i = order[place]
-        own = labels[i]
+    for position in range(len(order)):
+        i = order[position]
+        current = labels[i]
         joining[:used] = 0.0
         for draw in range(n_draws):
             row = first[draw] + classes[i, draw]
@@ -251,17 +251,17 @@ def sweep(order: Any, classes: Any, first: Any, labels: Any, sizes: Any, counts:
                 joining[k] += gains[row, k]
         # Without the point, its own cluster and its overlaps are smaller by one.
         least = np.inf
-        if own >= 0:
+        if current >= 0:
             overlaps = 0.0
             for draw in range(n_draws):
-                overlaps += steps[counts[rows[draw], own] - 1]
-            least = steps[sizes[own] - 1] - 2.0 / n_draws * overlaps
+                overlaps += steps[counts[rows[draw], current] - 1]
+            least = steps[sizes[current] - 1] - 2.0 / n_draws * overlaps
             least -= TOLERANCE * max(1.0, abs(least))
-        best, free = own, -1
+        best, free = current, -1
         for k in range(used):
             if sizes[k] == 0:
                 free = k if free < 0 else free
-            elif k != own:
+            elif k != current:
                 change = steps[sizes[k]] - 2.0 / n_draws * joining[k]
                 if change < least:
                     best, least = k, change
@@ -270,17 +270,17 @@ def sweep(order: Any, classes: Any, first: Any, labels: Any, sizes: Any, counts:
         # A new cluster costs the same as a present cluster of one, so a single point stays (see TOLERANCE).
         if free >= 0 and steps[0] < least:
             best = free
-        if best == own:
+        if best == current:
             continue
         for draw in range(n_draws):
             row = rows[draw]
-            if own >= 0:
-                counts[row, own] -= 1
-                gains[row, own] = steps[counts[row, own]]
+            if current >= 0:
+                counts[row, current] -= 1
+                gains[row, current] = steps[counts[row, current]]
             counts[row, best] += 1
             gains[row, best] = steps[counts[row, best]]
-        if own >= 0:
-            sizes[own] -= 1
+        if current >= 0:
+            sizes[current] -= 1
         sizes[best] += 1
         labels[i] = best
         used = max(used, best + 1)

@@ -158,7 +158,7 @@ def dip(values: FloatArray) -> float:
 @compiled_float64
 def largest_difference(x: Any, before: Any, after: Any) -> Any:
     """Twice the dip, in points, of a distribution function by its values before and after each jump."""
-    low, high, found = 0, len(x) - 1, 1.0
+    low, high, result = 0, len(x) - 1, 1.0
     below, above = np.empty(len(x), np.int64), np.empty(len(x), np.int64)
     lower, upper = np.empty(len(x)), np.empty(len(x))
     while True:
@@ -172,8 +172,8 @@ def largest_difference(x: Any, before: Any, after: Any) -> Any:
         for i in range(n_above):
             if upper[above[i]] - lower[above[i]] > gap:
                 widest, gap = above[i], upper[above[i]] - lower[above[i]]
-        if gap <= found:
-            return found
+        if gap <= result:
+            return result
         left, right = low, high
         for i in range(n_below):
             if below[i] <= widest:
@@ -183,36 +183,36 @@ def largest_difference(x: Any, before: Any, after: Any) -> Any:
                 right = above[i]
         # Not at the ends: at the mode the function may jump as the numbers do.
         for i in range(low, left):
-            found = max(found, after[i] - lower[i])
+            result = max(result, after[i] - lower[i])
         for i in range(right + 1, high + 1):
-            found = max(found, upper[i] - before[i])
+            result = max(result, upper[i] - before[i])
         if left == low and right == high:
-            return found
+            return result
         low, high = left, right
 
 
 @inner_float64
-def corners(x: Any, y: Any, sign: Any, low: Any, high: Any, found: Any) -> Any:
+def corners(x: Any, y: Any, sign: Any, low: Any, high: Any, result: Any) -> Any:
     """The corners from `low` to `high` of the greatest convex function below the points, which are sorted by x, or of
     the least concave one above (sign -1); how many. O(n)."""
     count = 0
     for i in range(low, high + 1):
         while count > 1:
-            one, two = found[count - 2], found[count - 1]
+            one, two = result[count - 2], result[count - 1]
             if sign * (y[two] - y[one]) * (x[i] - x[one]) < sign * (y[i] - y[one]) * (x[two] - x[one]):
                 break
             count -= 1
-        found[count] = i
+        result[count] = i
         count += 1
     return count
 
 
 @inner_float64
-def along(x: Any, y: Any, points: Any, found: Any) -> None:
+def along(x: Any, y: Any, points: Any, result: Any) -> None:
     """The values at all x of the lines between some points."""
     for piece in range(len(points) - 1):
         one, two = points[piece], points[piece + 1]
         slope = (y[two] - y[one]) / (x[two] - x[one])
         for i in range(one, two):
-            found[i] = y[one] + slope * (x[i] - x[one])
-    found[points[-1]] = y[points[-1]]
+            result[i] = y[one] + slope * (x[i] - x[one])
+    result[points[-1]] = y[points[-1]]

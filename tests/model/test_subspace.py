@@ -15,7 +15,7 @@ from dpmmwrap.families.learned.hyperprior import Hyperprior
 from dpmmwrap.families.learned.one_gaussian import OneGaussian, one_gaussian
 from dpmmwrap.model.choice import kind_in_subspace
 from dpmmwrap.model.directions import (
-    Found,
+    SubspaceRun,
     find_subspace,
     halves_of,
     judged_by_halves,
@@ -108,7 +108,7 @@ def test_directions_are_judged_by_rows_that_they_do_not_come_from() -> None:
 
     def gain(labels: Any) -> float:
         run = ShortRun("full", labels.astype(np.int32), 0.0)
-        found = Found(a_subspace(80, 3), FULL._replace(log_evidence=log_evidence), run)
+        found = SubspaceRun(a_subspace(80, 3), FULL._replace(log_evidence=log_evidence), run)
         components = judged_by_halves(X, found, 3, halves, lambda rows, labels, one, size: principal(one))
         return judged_by_halves(X, found, 3, halves, basis_of) - components
 

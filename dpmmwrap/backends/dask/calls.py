@@ -87,7 +87,7 @@ class Caller:
         return replies
 
     async def _quiet(self, addresses: list[str]) -> list[str]:
-        """Workers that the scheduler has not heard from for a while, or has forgotten."""
+        """Workers that the scheduler has had no heartbeat from for a while, or has forgotten."""
         known = (await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), SILENCE))["workers"]
         now = time.time()
         return [a for a in addresses if a not in known or now - known[a].get("last_seen", now) > SILENCE]

@@ -24,7 +24,7 @@ from dpmmwrap.model.inputs import (
     FitData,
     called,
     canonical,
-    exposure_place,
+    exposure_column,
     offset_of,
     useful_columns,
 )
@@ -184,7 +184,7 @@ def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[
         raise ValueError("Input X contains NaN or infinity: counts should be numbers from 0 on")
     if not positive:
         check_non_negative(np.array([[-1.0]]), f"DPMM (family {estimator.family})")
-    column = exposure_place(estimator)
+    column = exposure_column(estimator)
     if column is not None and min(low[0] for low, _ in cluster.ask_points("extremes", [column])) <= 0:
         raise ValueError("the exposure should be above 0 in every row")
     points.follow(Recipe())
