@@ -26,8 +26,8 @@ ITERATIONS, SAMPLE = 30, 3000
 
 def short_settings(partition_prior: PartitionPrior, prior: Prior, max_iter: int, **others: Any) -> Settings:
     """The settings of a short chain."""
-    common: dict[str, Any] = {"initializer": make_initializer("kmeans"), "min_cluster_age": 3, "seed": 0}
-    return Settings(partition_prior, prior, max_iter=max_iter, **common | {"restart_after": 10} | others)
+    common: dict[str, Any] = {"initializer": make_initializer("kmeans"), "min_cluster_age": 3, "restart_after": 10}
+    return Settings(partition_prior, prior, max_iter=max_iter, **common | {"seed": 0} | others)
 
 
 def short_chain(points: Points, settings: Settings) -> Result:

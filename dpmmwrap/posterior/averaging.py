@@ -92,21 +92,17 @@ class AveragedMixture:
         clusters, begins = np.unique(self.clusters[order], return_index=True)
         return order, begins, clusters
 
-    @cached_property
-    def _sizes(self) -> IntArray:
-        """The number of components of each draw."""
-        return np.diff(np.append(self.starts, len(self.clusters)))
-
     def _shares(self, points: Points) -> tuple[Float64Array, Float64Array]:
         """Each component's share of its draw's mixture (rows, components), and the mixtures' log densities (rows,
         draws)."""
         with np.errstate(divide="ignore"):
             densities = log_joint(self.posterior, points, np.log(self.weights), self.starts)
+        sizes = np.diff(np.append(self.starts, len(self.clusters)))
         best = np.maximum.reduceat(densities, self.starts, axis=1)
-        densities -= np.repeat(best, self._sizes, axis=1)
+        densities -= np.repeat(best, sizes, axis=1)
         shares = np.exp(densities, out=densities)
         sums = np.add.reduceat(shares, self.starts, axis=1)
-        shares /= np.repeat(sums, self._sizes, axis=1)
+        shares /= np.repeat(sums, sizes, axis=1)
         return shares, best + np.log(sums)
 
     def predict_proba(self, points: Points, columns: int) -> Float64Array:

@@ -53,8 +53,7 @@ def on_workers(estimator: Any, X: Any, client: Any = None) -> Iterator[FitData]:
         from dpmmwrap.backends.dask import loading
     except ImportError as error:
         raise ImportError(f"Dask is not installed ({error}): pip install 'dpmmwrap[dask]'") from error
-    client = loading.client_or_current(client)
-    with client.as_current(), loading.on_workers(estimator, X, client) as read:
+    with loading.on_workers(estimator, X, client) as read:
         yield read
 
 

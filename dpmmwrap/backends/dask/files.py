@@ -30,9 +30,14 @@ class Lazy(NamedTuple):
 def open_lazily(paths: Sequence[Path]) -> Lazy:
     """A .npy file, a folder or pattern of .npy or .parquet files in the order of their names, or a zarr array."""
     files = files_of(paths)
-    if len(files) == 1 and is_zarr(files[0]):
+    if len(files) == 1 and any((files[0] / name).exists() for name in (".zarray", "zarr.json")):
         return open_zarr(files[0])
-    data_files = [file for path in files for file in (files_in(path) if path.is_dir() else [path])]
+    data_files = []
+    for path in files:
+        inside = sorted(one for one in path.iterdir() if one.suffix.lower() in KINDS) if path.is_dir() else [path]
+        if not inside:
+            raise InputError(f"{path} should hold .npy or .parquet files, or a zarr array, but it holds none")
+        data_files += inside
     for path in data_files:
         if not path.exists():
             raise InputError(f"{path} should be a file, but it does not exist")
@@ -43,18 +48,6 @@ def open_lazily(paths: Sequence[Path]) -> Lazy:
         raise InputError(f"{files[0]} should hold files of one kind, not {' and '.join(sorted(kinds))}")
     absolute = [path.resolve() for path in data_files]
     return open_parquet(absolute) if kinds == {".parquet"} else open_npy(absolute)
-
-
-def files_in(folder: Path) -> list[Path]:
-    """The data files of a folder, in the order of their names."""
-    data_files = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS)
-    if not data_files:
-        raise InputError(f"{folder} should hold .npy or .parquet files, or a zarr array, but it holds none")
-    return data_files
-
-
-def is_zarr(path: Path) -> bool:
-    return path.is_dir() and any((path / name).exists() for name in (".zarray", "zarr.json"))
 
 
 def open_zarr(path: Path) -> Lazy:
@@ -80,7 +73,10 @@ def check_shape(shape: tuple[int, ...], kind: Any, path: Path) -> None:
 def open_npy(paths: list[Path]) -> Lazy:
     blocks, width, kinds = [], None, set()
     for path in paths:
-        array = map_npy(path)
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise InputError(f"{path} should be a .npy file, but it is damaged or something else") from error
         check_shape(array.shape, array.dtype, path)
         if width not in (None, array.shape[1]):
             raise InputError(f"{path} should have {width} columns like {paths[0]}, not {array.shape[1]}")
@@ -92,13 +88,6 @@ def open_npy(paths: list[Path]) -> Lazy:
             blocks.append((read_npy_rows, (str(path), begin, end), end - begin))
     kind = np.float32 if kinds == {np.dtype(np.float32)} else np.float64
     return Lazy(array_of(blocks, int(width or 0), kind))
-
-
-def map_npy(path: Path) -> Any:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} should be a .npy file, but it is damaged or something else") from error
 
 
 def read_npy_rows(path: str, begin: int, end: int, kind: Any) -> Any:

@@ -37,19 +37,6 @@ WORKERS_WITHIN = 30.0
 """Seconds to wait for the first worker."""
 
 
-def client_or_current(client: Client | None) -> Client:
-    """The given client, or the current one; an error if there is none."""
-    try:
-        client = client or get_client()
-    except ValueError as error:
-        raise ValueError(
-            "data on Dask need a client: make one first, as in `from dask.distributed import Client; client = Client()`"
-        ) from error
-    if client.asynchronous:
-        raise ValueError("a fit needs a client that is not asynchronous")
-    return client
-
-
 class Blocks(NamedTuple):
     """The rows of a Dask array or frame, block by block."""
 
@@ -61,8 +48,6 @@ class Blocks(NamedTuple):
     dtype: Any
     sparse: bool
     names: list[str] | None
-    keys: list[Any]
-    """The keys of the blocks, by which Dask knows the workers that hold them."""
 
     @property
     def n_rows(self) -> int:
@@ -98,7 +83,7 @@ def blocks_of(X: Any, client: Client) -> Blocks:
     (optimised,) = dask.optimize(X) if not futures_of(X) else (X,)
     delayed = optimised.to_delayed(optimize_graph=False).ravel().tolist()
     edges = np.cumsum([0, *X.chunks[0]])
-    return Blocks(delayed, edges, X.shape[1], X.dtype, sparse, names, [block.key for block in delayed])
+    return Blocks(delayed, edges, X.shape[1], X.dtype, sparse, names)
 
 
 def lengths_of(client: Client, X: Any, what: str) -> tuple[int, ...]:
@@ -134,7 +119,7 @@ def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int
     held: dict[str, list[int]] = {}
     with contextlib.suppress(Exception):
         where = client.who_has(futures_of(blocks.blocks)) if futures_of(blocks.blocks) else {}
-        numbers = {str(key): number for number, key in enumerate(blocks.keys)}
+        numbers = {str(block.key): number for number, block in enumerate(blocks.blocks)}
         for key, addresses in where.items():
             for address in addresses:
                 held.setdefault(address, []).append(numbers.get(str(key), 0))
@@ -143,9 +128,23 @@ def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int
 
 
 @contextlib.contextmanager
-def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[FitData]:
-    """The rows of a collection on the workers, for the duration of a fit."""
-    blocks = blocks_of(X, client)
+def on_workers(estimator: Any, X: Any, client: Client | None) -> Iterator[FitData]:
+    """The rows of a collection on the workers of a client, or of the current one, for the duration of a fit."""
+    try:
+        client = client or get_client()
+    except ValueError as error:
+        raise ValueError(
+            "data on Dask need a client: make one first, as in `from dask.distributed import Client; client = Client()`"
+        ) from error
+    if client.asynchronous:
+        raise ValueError("a fit needs a client that is not asynchronous")
+    with client.as_current(), loaded(estimator, blocks_of(X, client), client) as read:
+        yield read
+
+
+@contextlib.contextmanager
+def loaded(estimator: Any, blocks: Blocks, client: Client) -> Iterator[FitData]:
+    """The rows on the workers."""
     if blocks.n_rows < 2:
         raise ValueError(f"Found array with {blocks.n_rows} sample(s) while a minimum of 2 is required by DPMM.")
     estimator.n_features_in_ = blocks.n_columns
