@@ -56,7 +56,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     options["data"] = piped(ctx, options["data"])
     connection: AbstractContextManager[Any] = nullcontext()
     if options["backend"] == "dask":
-        from dpmmwrap.backends.dask.client import connected
+        from dpmmwrap.backends.dask.files import connected
 
         connection = connected(options["scheduler"], options["local_workers"])
     with connection:

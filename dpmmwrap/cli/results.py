@@ -27,7 +27,7 @@ from dpmmwrap.numerics.arrays import evenly_spaced
 if TYPE_CHECKING:
     from dpmmwrap.cli.fit import Task
     from dpmmwrap.estimator import DPMM
-    from dpmmwrap.model.sensitivity import AtSetting
+    from dpmmwrap.model.short_chains import AtSetting
     from dpmmwrap.numerics.arrays import IntArray
     from dpmmwrap.posterior.groups import Groups
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dpmmwrap.families import prior_named
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.evidence import log_evidence_of
@@ -20,8 +20,16 @@ from dpmmwrap.sampler.proposals import NearPairs
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import make_initializer
 
+if TYPE_CHECKING:
+    from dpmmwrap.posterior.mixin import PosteriorMixin
+
 ITERATIONS, SAMPLE = 30, 3000
 """Iterations of a chain that compares covariances, and its points."""
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""The factor 1 shows what a short chain on a sample finds with the same prior."""
+SETTINGS = ("width", "kappa", "alpha")
+LONGER, MOST_POINTS = 50, 4000
+"""Iterations of a chain at another setting, and its points."""
 
 
 def short_settings(partition_prior: PartitionPrior, prior: Prior, max_iter: int, **others: Any) -> Settings:
@@ -109,3 +117,42 @@ class ShortRuns:
         starts = (False,) if prior_named(kind).is_costly(self.scale.dim) else (False, True)
         runs = [self.run(kind, from_cells) for from_cells in starts]
         return max(runs, key=lambda run: run.log_evidence)._replace(compared_starts=True)
+
+
+class AtSetting(NamedTuple):
+    """The result of a short chain with another value of one setting."""
+
+    setting: str
+    """The prior's width, its kappa, or the concentration alpha."""
+    factor: float
+    """The value, in units of the fitted one."""
+    n_clusters: int
+
+
+def sensitivity_of(model: PosteriorMixin, labels: IntArray) -> list[AtSetting]:
+    """How much the number of clusters depends on the prior: the numbers at other widths, kappas and concentrations, by
+    chains on a sample of the kept rows.
+
+    They begin with these labels, those of the fit, so few iterations are enough: a narrower prior splits clusters, a
+    wider one merges them. Everything else stays as the fit has learned it.
+    """
+    # Outliers of the fit are left out: as initial clusters they would stay.
+    inside = np.flatnonzero(labels >= 0)
+    rows = inside[evenly_spaced(len(inside), MOST_POINTS)]
+    points = model._some_points[rows]
+
+    def clusters_at(setting: str, factor: float) -> int:
+        prior, is_alpha = model._prior, setting == "alpha"
+        settings = short_settings(
+            model.partition_prior_.scaled(factor if is_alpha else 1.0),
+            prior if is_alpha else model._hyperprior.scaled(prior, setting, factor),
+            LONGER,
+            init_clusters=labels[rows],
+            weights=None if model._some_weights is None else model._some_weights[rows],
+            outlier_weight=float(model.outlier_weight),
+            outlier_prior=model._outliers,
+        )
+        clusters = short_chain(points, settings).labels
+        return len(np.unique(clusters[clusters >= 0]))
+
+    return [AtSetting(setting, factor, clusters_at(setting, factor)) for setting in SETTINGS for factor in FACTORS]

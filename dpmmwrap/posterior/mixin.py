@@ -16,7 +16,7 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.estimator_parameters import LOSSES, EstimatorParameters
 from dpmmwrap.model.inputs import new_rows
 from dpmmwrap.model.parameters import at_least, check_value
-from dpmmwrap.model.sensitivity import AtSetting, sensitivity_of
+from dpmmwrap.model.short_chains import AtSetting, sensitivity_of
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.posterior.answers import CredibleBall, OneAnswer, answers, credible_ball

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap import DPMM, NIW, DataPrior
-from dpmmwrap.model.sensitivity import FACTORS, SETTINGS, AtSetting
+from dpmmwrap.model.short_chains import FACTORS, SETTINGS, AtSetting
 
 QUICK = {"init": "kmeans", "max_iter": 40, "n_chains": 1, "backend": "native", "random_state": 0}
 

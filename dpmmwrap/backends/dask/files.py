@@ -1,11 +1,14 @@
-"""Files on storage that all workers see, as Dask arrays: each worker reads its own rows.
+"""Dask for the command line: a client, and files on storage that all workers see as Dask arrays, so that each worker
+reads its own rows.
 
 The client reads only headers. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +20,7 @@ from dpmmwrap.files.arrow import numeric_row_groups, read_row_group
 BLOCK_BYTES = 32 << 20
 """Bytes of a .npy file to read at once."""
 KINDS = (".npy", ".parquet")
+CONNECTED_WITHIN = 20.0
 
 
 class Lazy(NamedTuple):
@@ -120,3 +124,25 @@ def array_of(blocks: list[tuple[Any, tuple[Any, ...], int]], width: int, kind: A
         for function, arguments, rows in blocks
     ]
     return da.concatenate(read)
+
+
+@contextlib.contextmanager
+def connected(scheduler: str | None, local_workers: int | None) -> Iterator[Any]:
+    """Make a client the current one."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise InputError("Dask is not installed: pip install 'dpmmwrap[dask]'") from error
+    with contextlib.ExitStack() as stack:
+        where: Any = scheduler
+        if scheduler is None:
+            cluster = LocalCluster(
+                n_workers=local_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
+            )
+            where = stack.enter_context(cluster)
+        try:
+            client = stack.enter_context(Client(where, timeout=CONNECTED_WITHIN))
+        except (OSError, ValueError) as error:
+            message = f"no Dask scheduler answers at {scheduler} within {CONNECTED_WITHIN:.0f} s"
+            raise InputError(message) from error
+        yield client
