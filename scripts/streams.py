@@ -156,35 +156,73 @@ def of_river() -> Step:
     return step
 
 
+class Source:
+    """Batches of rows of one mixture, each drawn when it is needed."""
+
+    def __init__(self, dim: int, clusters: int, spread: float) -> None:
+        mixture = generate(dim, clusters, 1, spread, 0)
+        self.weights, self.means = mixture.weights, mixture.means
+        self.factors = np.linalg.cholesky(mixture.covariances)
+
+    def draw(self, number: int, size: int) -> tuple[Any, Any]:
+        rng = np.random.default_rng([1, number])
+        true = rng.choice(len(self.weights), size, p=self.weights).astype(np.int8)
+        X = rng.standard_normal((size, self.means.shape[1]), dtype=np.float32)
+        for k, (mean, factor) in enumerate(zip(self.means, self.factors, strict=True)):
+            X[true == k] = mean + X[true == k] @ factor.T
+        return X, true
+
+
+def seconds() -> Any:
+    """The clock, and the time of the processor, which says more on a busy machine."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def peak() -> float:
+    """The most memory used so far, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
 def speed(rows: int, size: int = 10_000) -> None:
-    """Seconds by the clock, and of the processor: on a busy machine the latter say more."""
-    data = generate(10, 20, rows, 10.0, 0)
-    options: dict[str, Any] = {"covariance_type": "full", "random_state": 0}
-    model, ids, took = DPMM(**options), np.empty(0, np.int64), list[Any]()
-    for begin in range(0, rows, size):
-        begun = np.array([time.perf_counter(), time.process_time()])
-        model.partial_fit(data.X[begin : begin + size])
-        took.append(np.array([time.perf_counter(), time.process_time()]) - begun)
-        ids = followed(ids, model)
-    ari = adjusted_rand_score(data.y, model.current_ids(ids))
-    memory, first, others = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, took[0], np.sum(took[1:], axis=0)
-    print(f"{rows:,} rows in batches of {size:,}, ARI {ari:.3f}, {memory:.2f} GB with all data (clock, processor):")
-    print(f"  first {first[0]:.1f}, {first[1]:.1f} s; others {others[0]:.1f}, {others[1]:.1f} s", flush=True)
-    for number, window in enumerate((5000, 0)):
+    source, count = Source(10, 20, 10.0), rows // size
+    model = DPMM(covariance_type="full", random_state=0)
+    ids, true, took = np.empty(rows, np.int32), np.empty(rows, np.int8), []
+    for number in range(count):
+        some = slice(number * size, (number + 1) * size)
+        batch, true[some] = source.draw(number, size)
+        begun = seconds()
+        model.partial_fit(batch)
+        took.append(seconds() - begun)
+        ids[model.window_rows_], ids[some] = model.window_row_ids_, model.row_ids_
+    memory, first, others = peak(), took[0], np.sum(took[1:], axis=0)
+    ari = adjusted_rand_score(true, model.current_ids(ids))
+    print(f"{rows:,} rows in batches of {size:,}: {model.n_clusters_} clusters, ARI {ari:.3f}, {memory:.2f} GB")
+    print(
+        f"  seconds (clock, processor): first {first[0]:.1f}, {first[1]:.1f}; others {others[0]:.1f}, {others[1]:.1f}"
+    )
+    for window in (5000, 0):
         took = []
-        for begin in range(0, 50_000, 1000):
-            batch = data.X[begin : begin + 1000] + np.float32(1e-3 * (1 + number))
-            begun = np.array([time.perf_counter(), time.process_time()])
+        for number in range(50):
+            batch, _ = source.draw(count + number + window, 1000)
+            begun = seconds()
             model.partial_fit(batch, window=window)
-            took.append(np.array([time.perf_counter(), time.process_time()]) - begun)
+            took.append(seconds() - begun)
         middle, least = 1e3 * np.median(took, axis=0), 1e3 * np.min(took, axis=0)
-        print(f"a batch of 1,000, window {window}: median {middle[0]:.1f}, {middle[1]:.1f} ms,", end=" ")
-        print(f"least {least[0]:.1f}, {least[1]:.1f}", flush=True)
-    begun = np.array([time.perf_counter(), time.process_time()])
-    whole = DPMM(**options).fit(data.X)
-    seconds = np.array([time.perf_counter(), time.process_time()]) - begun
-    ari = adjusted_rand_score(data.y, whole.labels_)
-    print(f"one fit of all: {seconds[0]:.1f}, {seconds[1]:.1f} s, {whole.n_iter_} iterations, ARI {ari:.3f}")
+        print(
+            f"a batch of 1,000, window {window}, milliseconds (clock, processor): "
+            f"median {middle[0]:.1f}, {middle[1]:.1f}; least {least[0]:.1f}, {least[1]:.1f}", flush=True,
+        )  # fmt: skip
+    X = np.empty((rows, 10), np.float32)
+    for number in range(count):
+        X[number * size : (number + 1) * size] = source.draw(number, size)[0]
+    begun = seconds()
+    whole = DPMM(covariance_type="full", random_state=0).fit(X)
+    took = seconds() - begun
+    ari = adjusted_rand_score(true, whole.labels_)
+    print(
+        f"one fit of all: {took[0]:.1f}, {took[1]:.1f} s, {whole.n_iter_} iterations, {whole.n_clusters_} clusters, "
+        f"ARI {ari:.3f}, {peak():.2f} GB"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a model keeps of the rows that it has seen, so that it can go on with others: all that `partial_fit` needs."""
+"""What a model keeps of the rows that it has seen: all that `partial_fit` needs to add others."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ KINDS = ("birth", "merge", "split", "death")
 
 
 class Event(NamedTuple):
-    """What became of a cluster in a batch."""
+    """A change of the clusters in a batch."""
 
     batch: int
     """From 1."""
     kind: str
     """"birth", "merge", "split" or "death"."""
     cluster: int
-    """The id of the cluster that is born, is absorbed, parts from another, or dies."""
+    """The id of the cluster that is born, is absorbed, splits off, or dies."""
     other: int = -1
-    """The id of the cluster that absorbed it, or that it parted from; -1 for none."""
+    """The id of the cluster that absorbed it, or that it split from; -1 for none."""
 
 
 class Pieces(NamedTuple):
-    """Where the pieces are."""
+    """The pieces (`streams.pieces`), apart from their statistics."""
 
     labels: IntArray
     """The cluster of each."""
     sides: IntArray
     """The subcluster."""
     ids: IntArray
-    """Of their own, from 0."""
+    """Numbers that last, from 0."""
     rows: Points = None
-    """A row of each, near which the others are."""
+    """A row of each; the other rows are near it."""
 
 
 class Window(NamedTuple):
@@ -72,29 +72,34 @@ class Window(NamedTuple):
         weights = None if self.weights is None else self.weights[some]
         return Window(self.points[some], self.labels[some], self.numbers[some], self.certainty[some], weights)
 
+    def without(self, gone: IntArray) -> Window | None:
+        """The other rows; None if there are none."""
+        stays = np.setdiff1d(np.arange(self.n_rows), gone)
+        return self.part(stays) if len(stays) else None
+
 
 @dataclass(frozen=True)
 class Memory:
     """The clusters of a fit by the statistics of their rows; labels are the mixture's.
 
-    What is kept of the rows that are gone are pieces, several of each cluster. The rows of a piece stay together.
+    Rows that have left the window are kept as pieces, several for each cluster. The rows of a piece stay together.
     """
 
     statistics: Statistics
-    """Of the pieces; a cluster of free rows alone has none."""
+    """Of the pieces; a cluster may have none."""
     prior: Prior
-    """Of the points, which are rows less the offset."""
+    """Of the points, which are rows minus the offset."""
     partition: PartitionPrior | str
-    """The prior over partitions, or the text that a file has of it: predictions do not need it, nor what it imports."""
+    """The prior over partitions, or its text in a file: predictions need neither it nor its imports."""
     hyperprior: LearnedPrior | None = None
     offset: Float64Array = field(default_factory=lambda: np.zeros(1))
     steps: Float64Array | None = None
-    """Of the columns over whose steps points are spread; None for none."""
+    """Steps of the columns of few values, to which noise is added; None for none."""
     pieces: Pieces = field(default_factory=lambda: Pieces(*np.empty((3, 0), np.int64)))
     ids: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-    """What each cluster is called for ever."""
+    """The lasting id of each cluster."""
     aliases: IntArray = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    """Pieces that have become one with another, and that one's id; of pieces that are forgotten `of_cluster`."""
+    """Pieces that were joined to others, with the ids of these; `of_cluster` for forgotten pieces."""
     next_id: int = 0
     next_piece: int = 0
     next_row: int = 0

@@ -82,6 +82,8 @@ class Settings:
     """Kept clusters of rows that are gone (`sampler.kept.Kept`), if any."""
     flat_window: int = WINDOW
     """Length of the windows of iterations whose log posteriors are compared to see whether the search is flat."""
+    last_steps: int = GREEDY_STEPS
+    """Iterations at the end of the search that take the most likely labels, unless draws follow."""
     near_pairs: bool = True
     """Whether half of the split-merge proposals grow from pairs of nearby points."""
     near: NearPairs = field(default_factory=NearPairs)
@@ -105,8 +107,8 @@ class Settings:
 
     @property
     def greedy_steps(self) -> int:
-        """Iterations at the end of the search that take the most likely labels; none if draws follow."""
-        return 0 if self.n_draws else GREEDY_STEPS
+        """Iterations at the end of the search that take the most likely labels."""
+        return 0 if self.n_draws else self.last_steps
 
     @property
     def warm_up(self) -> int:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
 WINDOW = 5000
-"""Rows that stay free, if nothing is said."""
+"""Number of rows that stay free by default."""
 
 
 class StreamMixin:
@@ -59,32 +59,33 @@ class StreamMixin:
         freeze: bool = False,
         repeat: bool = False,
     ) -> Any:
-        """Go on with more rows: the first batch is a `fit`, later ones add to what was seen.
+        """Update the model with more rows: the first batch is a `fit`, later ones are added to it.
 
-        Of earlier rows each cluster's statistics are kept, exactly as if they stayed together; the new rows join these
-        clusters or found others, and clusters merge. `labels_` are those of the batch, `cluster_ids_` are their names,
-        which last. The prior's family, the columns in use and what is done to them are those of the first batch.
+        Of earlier rows only statistics are kept, exactly as if these rows stayed together. The new rows join clusters
+        or form new ones, and clusters merge and split. `labels_` are those of the batch, and `cluster_ids_` the lasting
+        ids of the clusters. The family, the columns in use and their scaling are those of the first batch.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D), or an iterator of such batches
-            The new rows. Each block of Dask's arrays and frames is a batch.
+            The new rows. Each block of a Dask array or frame is a batch.
         y : array of int, shape (n,), default=None
-            Known clusters of the first batch, as in `fit`; not looked at later.
+            Known clusters of the first batch, as in `fit`; ignored later.
         sample_weight : array of float, shape (n,), default=None
             As in `fit`.
         window : int, default=5000
-            The last rows, so many, stay free: what later rows say of them can still change their clusters.
+            The number of rows that stay free, so that later rows can still change their clusters: the newest rows and
+            those whose clusters are doubtful.
         forget : float, default=0.0
-            The share of the kept statistics that is forgotten with each row, or with each unit of `time`. A cluster
-            that has faded to less than a row dies.
+            The share of the old statistics that is forgotten with each row, or with each unit of `time`. A cluster that
+            has faded to less than a row dies.
         time : float, default=None
-            When the batch was made, in any unit; it never goes back.
+            When the batch was made, in any unit; it must not go back.
         freeze : bool, default=False
-            Whether the clusters so far stay apart: rows join them or found new ones, but no two of them merge.
+            Whether the clusters so far stay apart: rows join them or form new ones, but no two of them merge.
         repeat : bool, default=False
-            Whether a batch that was seen before is taken again; without, it is passed over with a warning, and its rows
-            get their labels by `predict`.
+            Whether to add a batch again that the model has already seen. By default such a batch is skipped with a
+            warning, and `predict` labels its rows.
 
         Returns
         -------
@@ -154,21 +155,21 @@ class StreamMixin:
         return self
 
     def resume(self: Any, path: str | Path) -> Any:
-        """Go on from a saved model: the next `partial_fit` adds to it.
+        """Continue from a saved model: the next `partial_fit` adds to it.
 
         Parameters
         ----------
         path : str or Path
-            What `save` or `dpmmwrap fit --out` has written.
+            A model that `save` or `dpmmwrap fit --out` has written.
 
         Returns
         -------
         DPMM
-            The estimator itself, which knows the clusters of the file and has no `labels_` yet.
+            The estimator itself, with the clusters of the file but without `labels_`.
         """
         mixture = load(path)
         if mixture.memory is None:
-            raise ValueError(f"{path} does not keep what is needed to go on: fit again, with this version")
+            raise ValueError(f"{path} lacks what is needed to continue: fit again with this version")
         self.family = family_of(mixture.family).name
         set_mixture(self, mixture)
         self.n_features_in_ = mixture.n_inputs
@@ -177,24 +178,24 @@ class StreamMixin:
         return self
 
     def current_ids(self: Any, ids: Any) -> IntArray:
-        """What clusters of earlier ids are called now: those that others have absorbed by the ids of these.
+        """The current clusters of earlier rows.
 
         Parameters
         ----------
         ids : array of int
-            Ids of earlier batches, such as `cluster_ids_[labels_]` was then.
+            `row_ids_` of earlier batches.
 
         Returns
         -------
         ndarray of int64
-            Ids of now; of a cluster that has died its own.
+            The `cluster_ids_` of their clusters; for a cluster that has died, the id that it had.
         """
         check_is_fitted(self)
         return memory_of(self).current(ids)
 
 
 def pass_over(model: DPMM, X: Any, seen: int) -> DPMM:
-    """Leave the model as it is, and label rows that it has seen."""
+    """Label the rows of a batch that the model has seen, and leave the model as it is."""
     note = f"the batch is the same as batch {seen}, which the model has seen: it was not added again (repeat adds it)"
     model.labels_, model.novelty_, model.notes_ = model.predict(X), model.novelty(X), [note]
     model.row_ids_ = np.where(model.labels_ < 0, -1, of_cluster(model.cluster_ids_[model.labels_]))
@@ -203,7 +204,7 @@ def pass_over(model: DPMM, X: Any, seen: int) -> DPMM:
 
 
 def memory_of(model: DPMM) -> Memory:
-    """What is kept of earlier rows."""
+    """What the model keeps of earlier rows."""
     memory = model.mixture_.memory
     if memory is None:
         raise ValueError("the model does not keep what partial_fit needs: outlier_weight should be 0")
@@ -211,7 +212,7 @@ def memory_of(model: DPMM) -> Memory:
 
 
 def check_can_stream(model: DPMM) -> None:
-    """Refuse what batches cannot have."""
+    """Raise a ValueError for parameters that batches do not support."""
     if model.outlier_weight:
         raise ValueError("partial_fit knows no outlier component: outlier_weight should be 0")
     if model.n_draws:
@@ -221,7 +222,7 @@ def check_can_stream(model: DPMM) -> None:
 
 
 def elapsed_since(memory: Memory, clock: float) -> float:
-    """Time since the batch before; not a number where no time is given."""
+    """Time since the last batch; NaN if there is none."""
     if np.isnan(clock) != np.isnan(memory.clock):
         raise ValueError("time should be given for all batches or for none")
     if clock < memory.clock:
@@ -255,7 +256,7 @@ def as_points(model: DPMM, values: Any) -> Any:
 
 
 def less_offset(rows: Any, memory: Memory) -> Any:
-    """In single precision, less the offset, with columns of few values spread over their steps."""
+    """Rows in single precision after subtracting the offset, with noise on columns of few values."""
     from dpmmwrap.families.learned.ties import spread_ties
 
     whole = np.asarray(rows, dtype=np.float64) if memory.offset.any() else rows
@@ -267,10 +268,9 @@ def with_window(memory: Memory, rows: Window, sides: Any, window: int, seed: int
     """The memory of a first batch, with free rows and the others in pieces; the ids of all."""
     none, ids = np.empty(0, np.int64), of_cluster(memory.ids[rows.labels])
     gone = leaving(rows, window)
-    stays = np.setdiff1d(np.arange(rows.n_rows), gone)
     memory = replace(
         memory, statistics=take(memory.statistics, none), pieces=Pieces(none, none, none), next_piece=0,
-        window=rows.part(stays) if len(stays) else None,
+        window=rows.without(gone),
     )  # fmt: skip
     memory, ids[gone] = absorbed(memory, rows.part(gone), sides[gone], np.random.default_rng(seed))
     return memory, ids
@@ -279,7 +279,7 @@ def with_window(memory: Memory, rows: Window, sides: Any, window: int, seed: int
 def stream_of(
     model: DPMM, memory: Memory, window: int, forget: float, freeze: bool, elapsed: float, rows: int
 ) -> Stream:
-    """How a model goes on with a batch."""
+    """The settings of an update."""
     check_can_stream(model)
     backend = as_backend(model.backend)
     native = backend if isinstance(backend, Native) else backend.as_kind(Native)

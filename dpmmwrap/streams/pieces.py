@@ -1,8 +1,8 @@
-"""What is kept of rows that are gone: pieces, each of which moves as a whole.
+"""Pieces: what is kept of rows that have left the window.
 
-A piece is the statistics of rows of one cluster that were near each other, and the row that it grew from. These rows
-are a sample of all that was seen: every row becomes one with the same probability (Vitter 1985), and the others are
-added to the nearest of their cluster. So the first rows are pieces of their own, and pieces grow as more rows come.
+A piece is the statistics of rows of one cluster that are near each other, and the row that it started with. The first
+rows are a random sample of all rows seen: every row starts a piece with the same probability (Vitter 1985), and the
+others are added to the nearest piece of their cluster.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from dpmmwrap.numerics.cells import nearest
 from dpmmwrap.sampler.kept import grouped_kept, union
 
 MOST, NUMBERS = 250, 1_000_000
-"""Pieces that are kept at most, and numbers that their statistics hold: of wide data there are fewer pieces."""
+"""Most pieces, and most numbers in their statistics: for wide data there are fewer pieces."""
 
 
 def added(prior: Prior, one: Statistics, other: Statistics) -> Statistics:
-    """The statistics of both, cluster by cluster; where one counts observed values, both do."""
+    """The sums of both statistics, cluster by cluster; if one counts observed values, both do."""
     if any(own.shape != its.shape for own, its in zip(one, other, strict=True)):
         one, other = prior.counting_observed(one), prior.counting_observed(other)
     return union(prior, one, other)
 
 
 def absorbed(memory: Memory, left: Window, sides: UInt8Array, rng: Generator) -> tuple[Memory, IntArray]:
-    """With rows that are no longer free in pieces; the ids of the pieces that they are in."""
+    """Add rows to pieces; return the ids of their pieces, too."""
     if not left.n_rows:
         return memory, np.empty(0, np.int64)
     prior, count, before = memory.prior, left.n_rows, memory.statistics.counts
     old, room = len(before), room_for(memory.statistics)
     weight = count if left.weights is None else left.weights.sum()
     begun = rng.permutation(count)[: count if old + count <= room else round(room * weight / (weight + before.sum()))]
-    # Old pieces and new ones may go alike, but one of each cluster stays.
+    # Any piece may go, but each cluster keeps one.
     chances = np.append(rng.random(old), np.full(count, -1.0))
     chances[old + begun] = rng.random(len(begun))
     every = np.concatenate([memory.pieces.labels, left.labels])
@@ -62,7 +62,7 @@ def absorbed(memory: Memory, left: Window, sides: UInt8Array, rng: Generator) ->
 
 
 def whole_rows(memory: Memory, rows: Window, seed: int) -> Any:
-    """Rows with what is unknown of them, drawn given their clusters: missing values, scales of heavy tails."""
+    """Draw what is unknown of rows given their clusters: missing values, scales of heavy tails."""
     prior, kept = memory.prior, memory.pieces.labels
     count = 1 + max(int(rows.labels.max()), int(kept.max(initial=-1)))
     clusters = added(
@@ -73,7 +73,7 @@ def whole_rows(memory: Memory, rows: Window, seed: int) -> Any:
 
 
 def thinned(memory: Memory, stays: IntArray) -> Memory:
-    """With these pieces, one at least of each cluster; the others become one with the nearest of these."""
+    """Keep these pieces, at least one of each cluster, and join the others to the nearest of them."""
     pieces, gone = memory.pieces, np.setdiff1d(np.arange(len(memory.pieces.ids)), stays)
     if not len(gone):
         return memory
@@ -88,12 +88,12 @@ def thinned(memory: Memory, stays: IntArray) -> Memory:
 
 
 def room_for(statistics: Statistics) -> int:
-    """How many pieces are kept."""
+    """The number of pieces to keep."""
     return max(1, min(MOST, NUMBERS // sum(int(np.prod(array.shape[1:])) for array in statistics)))
 
 
 def nearest_of_their_cluster(prior: Prior, rows: Points, labels: IntArray, pieces: Pieces) -> IntArray:
-    """For each row the piece of its cluster that began nearest to it."""
+    """For each row, the piece of its cluster whose first row is nearest."""
     embed = prior.embedder(pieces.rows)
     home = np.empty(len(labels), np.int64)
     for cluster in np.unique(labels):

@@ -1,4 +1,4 @@
-"""One batch more: the new rows, and those of the window, among the clusters of all that was seen before."""
+"""Update a model with a batch: cluster the new rows and those of the window beside the pieces of all other rows."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from dpmmwrap.sampler.kept import grouped_kept, kept_beside
 from dpmmwrap.sampler.settings import Result, Settings, chain_count, search_length
 from dpmmwrap.sampler.stopping import stopped_by
 from dpmmwrap.starts import Initializer
+from dpmmwrap.starts.random import RandomStart
 from dpmmwrap.streams.identities import follow
 from dpmmwrap.streams.pieces import absorbed, added, thinned
 
-LONGEST, FLAT = 100, 2
-"""Most iterations of a batch's search, and the number that have to be as good as those before them: known clusters need
-few."""
+LONGEST, FLAT, LAST = 100, 2, 2
+"""Most iterations of a batch's search, the number that have to be as good as those before them, and the number that
+take the most likely labels at the end: known clusters need few."""
 BLOCK = 1 << 14
-"""Rows whose probabilities are worked out at a time."""
+"""Number of rows whose probabilities are computed at a time."""
 DEAD = 1.0
-"""A cluster that is forgotten to less than one row, and has no new one, dies."""
+"""A cluster without free rows that has faded to less than this many rows dies."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """How a model goes on."""
+    """The settings of an update."""
 
     window: int
-    """The last rows, so many, stay free."""
+    """Number of rows that stay free."""
     forget: float
-    """The share of what is kept that is forgotten per row, or per unit of time."""
+    """The share of the old statistics that is forgotten per row, or per unit of time."""
     freeze: bool
-    """Whether the clusters that are known stay apart."""
+    """Whether the clusters so far stay apart."""
     elapsed: float
-    """Rows or time since the batch before."""
+    """Rows or time since the last batch."""
     initializer: Initializer
     sampler: dict[str, Any]
     """Other settings of the sampler."""
@@ -66,17 +67,17 @@ class Batch(NamedTuple):
 
 
 class Updated(NamedTuple):
-    """What a batch has led to; clusters are in order of size."""
+    """The result of an update; clusters are in order of size."""
 
     memory: Memory
     whole: Statistics
-    """Of all rows, those of the window among them."""
+    """The statistics of all rows, including those of the window."""
     labels: IntArray
-    """Of the window's rows and the batch's."""
+    """The clusters of the window's rows before the batch, then of the batch's rows."""
     row_ids: IntArray
-    """The ids of these rows' pieces; `of_cluster` where they are free."""
+    """The ids of their pieces; `of_cluster` for free rows."""
     novelty: Float64Array
-    """Of the batch's rows: how probably each was in none of the clusters before it."""
+    """For each row of the batch, the probability that it belongs to no earlier cluster."""
     result: Result
     stopped_by: str
 
@@ -107,7 +108,7 @@ def begin_rows(memory: Memory, whole: Statistics, points: Points) -> Begun:
 
 
 def whole_statistics(memory: Memory) -> Statistics:
-    """Of all rows: those that are gone, and those of the window."""
+    """The statistics of the clusters of all rows: those in pieces and those of the window."""
     window, prior = memory.window, memory.prior
     kept = grouped_kept(prior, memory.statistics, memory.pieces.labels, memory.n_clusters)
     if window is None or not window.n_rows:
@@ -116,7 +117,7 @@ def whole_statistics(memory: Memory) -> Statistics:
 
 
 def forgotten(memory: Memory, forget: float, elapsed: float) -> Memory:
-    """With less of what is kept; clusters that have faded, and have no rows, die."""
+    """Discount the pieces; clusters that have faded and have no free rows die."""
     if not forget:
         return memory
     statistics: Any = memory.statistics
@@ -140,7 +141,7 @@ def forgotten(memory: Memory, forget: float, elapsed: float) -> Memory:
         memory, statistics=take(statistics, there), pieces=pieces, ids=memory.ids[alive],
         aliases=np.concatenate([memory.aliases, died]), history=(*memory.history, *deaths), window=window,
     )  # fmt: skip
-    # Of a piece that is less than a row no prior over partitions says anything sensible.
+    # Priors over partitions are not meant for pieces of less than a row: join them to others.
     counts = memory.statistics.counts
     order = np.lexsort((-counts, pieces.labels))
     largest = order[np.flatnonzero(np.diff(pieces.labels[order], prepend=-1))]
@@ -148,7 +149,7 @@ def forgotten(memory: Memory, forget: float, elapsed: float) -> Memory:
 
 
 def update(memory: Memory, batch: Batch, digest: str, stream: Stream) -> Updated:
-    """Go on with a batch."""
+    """Add a batch to what a model keeps."""
     points, weights = batch.points, batch.weights
     memory, rng = forgotten(memory, stream.forget, stream.elapsed), np.random.default_rng(stream.seed)
     whole = whole_statistics(memory)
@@ -157,7 +158,7 @@ def update(memory: Memory, batch: Batch, digest: str, stream: Stream) -> Updated
     free, window = Window(points, labels, memory.next_row + batch.numbers, certainty, weights), 0
     if memory.window is not None:
         window, free = memory.window.n_rows, joined(memory.window, free)
-    # Clusters stay apart by what is kept of them: then no earlier row is free.
+    # Whole clusters are kept apart, so no earlier row may be free.
     fixed = window if stream.freeze else 0
     memory, early = absorbed(memory, free.part(slice(fixed)), np.zeros(fixed, np.uint8), rng)
     begun = free.part(slice(fixed, None))
@@ -171,11 +172,7 @@ def update(memory: Memory, batch: Batch, digest: str, stream: Stream) -> Updated
         kept, sides = result.kept_labels.astype(np.int64), result.kept_sides.astype(np.int64)
     if stream.freeze:
         kept, sides = kept[memory.pieces.labels], sides[memory.pieces.labels]
-    moved = np.zeros((memory.n_clusters, 1 + int(max(result.labels.max(initial=-1), kept.max(initial=-1)))))
-    np.add.at(moved, (memory.pieces.labels, kept), memory.statistics.counts)
-    known = np.flatnonzero(begun.labels < memory.n_clusters)
-    sizes = np.ones(len(known)) if begun.weights is None else begun.weights[known]
-    np.add.at(moved, (begun.labels[known], result.labels[known]), sizes)
+    moved = moved_between(memory, kept, begun, result.labels)
     now = follow(memory.ids, memory.next_id, memory.batches + 1, moved)
     memory = replace(
         memory, prior=result.prior or memory.prior, partition=result.partition_prior or memory.partition, ids=now.ids,
@@ -191,8 +188,7 @@ def update(memory: Memory, batch: Batch, digest: str, stream: Stream) -> Updated
     row_ids = np.concatenate([early, of_cluster(now.ids[result.labels])])
     gone = leaving(ended, stream.window, oldest=stream.forget > 0)
     memory, row_ids[fixed + gone] = absorbed(memory, ended.part(gone), result.sublabels[gone], rng)
-    stays = np.setdiff1d(np.arange(ended.n_rows), gone)
-    memory = replace(memory, window=ended.part(stays) if len(stays) else None)
+    memory = replace(memory, window=ended.without(gone))
     whole = whole_statistics(memory)
     order = np.argsort(-whole.counts, kind="stable")
     place = np.argsort(order).astype(np.int32)
@@ -200,6 +196,16 @@ def update(memory: Memory, batch: Batch, digest: str, stream: Stream) -> Updated
     if memory.hyperprior is not None and settings.hyperprior is None:
         result = replace(result, log_posterior=result.log_posterior + memory.hyperprior.log_density(memory.prior))
     return Updated(in_order(memory, order), take(whole, order), place[every], row_ids, novelty, result, ended_by)
+
+
+def moved_between(memory: Memory, kept: IntArray, free: Window, labels: IntArray) -> Float64Array:
+    """How many rows went from each cluster to each: those of the pieces, with their new labels, and the free rows."""
+    moved = np.zeros((memory.n_clusters, 1 + int(max(labels.max(initial=-1), kept.max(initial=-1)))))
+    np.add.at(moved, (memory.pieces.labels, kept), memory.statistics.counts)
+    known = np.flatnonzero(free.labels < memory.n_clusters)
+    sizes = np.ones(len(known)) if free.weights is None else free.weights[known]
+    np.add.at(moved, (free.labels[known], labels[known]), sizes)
+    return moved
 
 
 def leaving(free: Window, window: int, oldest: bool = False) -> IntArray:
@@ -212,7 +218,7 @@ def leaving(free: Window, window: int, oldest: bool = False) -> IntArray:
 
 
 def in_order(memory: Memory, order: IntArray) -> Memory:
-    """With its clusters in this order."""
+    """The memory with its clusters in this order."""
     place, window, pieces = np.argsort(order), memory.window, memory.pieces
     window = None if window is None else window._replace(labels=place[window.labels].astype(np.int32))
     return replace(memory, ids=memory.ids[order], pieces=pieces._replace(labels=place[pieces.labels]), window=window)
@@ -224,7 +230,7 @@ def is_first_to_leave(memory: Memory, free: Window, stream: Stream) -> bool:
 
 
 def with_new_prior(memory: Memory, free: Window) -> Memory:
-    """With a prior that is learned afresh while all rows are free: the few rows so far may have led it astray."""
+    """Start the learned prior from scratch while all rows are free: the prior of a few rows can be far off."""
     if memory.hyperprior is None or len(memory.pieces.ids):
         return memory
     start = memory.hyperprior.relearned(memory.prior, free.points)
@@ -232,7 +238,7 @@ def with_new_prior(memory: Memory, free: Window) -> Memory:
 
 
 def settings_of(memory: Memory, free: Window, stream: Stream, long: bool) -> Settings:
-    """The settings of a search that begins with these labels beside the pieces; a long one is as long as a fit's."""
+    """The settings of a search that starts from these labels, beside the pieces; a long one is as long as a fit's."""
     prior, pieces, statistics = memory.prior, memory.pieces, memory.statistics
     labels, sides = pieces.labels, pieces.sides.astype(np.uint8)
     if stream.freeze:
@@ -240,15 +246,16 @@ def settings_of(memory: Memory, free: Window, stream: Stream, long: bool) -> Set
         labels, sides = np.arange(memory.n_clusters), np.zeros(memory.n_clusters, np.uint8)
     length = search_length("auto" if stream.max_iter is None else stream.max_iter)
     if stream.max_iter is None and not long:
-        length |= {"max_iter": LONGEST, "flat_window": FLAT}
+        length |= {"max_iter": LONGEST, "flat_window": FLAT, "last_steps": LAST}
     kept = None
     if len(labels) or not long:
         kept = kept_beside(free.points, prior, statistics, labels, stream.freeze, sides)
     return Settings(
-        memory.partition_prior, prior, hyperprior=memory.hyperprior if long else None, **length,
-        initializer=stream.initializer, near_pairs=long, seed=stream.seed, init_clusters=free.labels,
-        max_clusters=stream.max_clusters, weights=free.weights, kept=kept,
-        n_chains=1 if kept is not None else chain_count("auto", 0, *free.points.shape), **stream.sampler,
+        memory.partition_prior, prior, hyperprior=memory.hyperprior if long else None, **length, near_pairs=long,
+        # A short search has no time to try subclusters.
+        initializer=stream.initializer if long else RandomStart(), init_clusters=free.labels, seed=stream.seed,
+        n_chains=chain_count("auto", 0, *free.points.shape) if kept is None else 1, max_clusters=stream.max_clusters,
+        weights=free.weights, kept=kept, **stream.sampler,
     )  # fmt: skip
 
 
