@@ -43,9 +43,19 @@ def tidy(folder: Path, written: Sequence[str]) -> str:
 
     Only files of the manifest whose size has not changed are ours. Other files with such names stay, and are mentioned.
     """
-    earlier = known_files(folder)
-    stale = [name for name, size in earlier.items() if name not in written and size_of(folder / name) == size]
-    removed = [name for name in stale if remove(folder / name)]
+    earlier: dict[str, int] = {}
+    # None without a valid manifest.
+    with contextlib.suppress(InputError, AttributeError, TypeError):
+        for name, size in read_json(folder / MANIFEST)["files"].items():
+            # Never touch anything outside the folder, whatever the manifest says.
+            if name not in ("", ".", "..") and Path(name).name == name and isinstance(size, int):
+                earlier[name] = size
+    removed = []
+    for name, size in earlier.items():
+        if name not in written and size_of(folder / name) == size:
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
+                removed.append(name)
     write_json(folder / MANIFEST, {"files": {name: size_of(folder / name) for name in written}})
     left = [name for name in SOMETIMES if name not in written and (folder / name).exists()]
     remarks = []
@@ -56,27 +66,8 @@ def tidy(folder: Path, written: Sequence[str]) -> str:
     return f" ({'; '.join(remarks)})" if remarks else ""
 
 
-def known_files(folder: Path) -> dict[str, int]:
-    """The files of the last fit and their sizes; none without a valid manifest."""
-    sizes: dict[str, int] = {}
-    with contextlib.suppress(InputError, AttributeError, TypeError):
-        for name, size in read_json(folder / MANIFEST)["files"].items():
-            # Never touch anything outside the folder, whatever the manifest says.
-            if name not in ("", ".", "..") and Path(name).name == name and isinstance(size, int):
-                sizes[name] = size
-    return sizes
-
-
 def size_of(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() and not path.is_symlink() else None
-
-
-def remove(path: Path) -> bool:
-    try:
-        path.unlink()
-    except OSError:
-        return False
-    return True
 
 
 TOLD_EVERY = 3.0

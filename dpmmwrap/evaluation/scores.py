@@ -183,18 +183,14 @@ def sets_table(scores: Sequence[Score]) -> ReportTable:
 def long_table(scores: Sequence[Score]) -> ReportTable:
     """A line per set and method, with all measures."""
     grouped = any(not math.isnan(entry.groups_ari) for entry in scores)
-    header = ["set", "method", "runs", "K", "classes", "NMI", "ARI", *(["ARI at groups"] if grouped else [])]
-    header += ["log posterior", "below the best", "seconds"]
-    lines = [
-        [
-            *(entry.data, entry.method, str(entry.runs), formatted(entry.n_clusters, "g"), str(entry.classes)),
-            *(formatted(entry.nmi, ".3f"), formatted(entry.ari, ".3f")),
-            *([formatted(entry.groups_ari, ".3f")] if grouped else []),
-            *(formatted(entry.log_posterior, ",.0f"), formatted(entry.gap, ",.1f"), formatted(entry.seconds, ".2f")),
-        ]
-        for entry in scores
-    ]
-    return ReportTable(header, lines)
+    columns = {
+        "set": ("data", "s"), "method": ("method", "s"), "runs": ("runs", "d"), "K": ("n_clusters", "g"),
+        "classes": ("classes", "d"), "NMI": ("nmi", ".3f"), "ARI": ("ari", ".3f"),
+        **({"ARI at groups": ("groups_ari", ".3f")} if grouped else {}),
+        "log posterior": ("log_posterior", ",.0f"), "below the best": ("gap", ",.1f"), "seconds": ("seconds", ".2f"),
+    }  # fmt: skip
+    lines = [[formatted(getattr(entry, name), form) for name, form in columns.values()] for entry in scores]
+    return ReportTable(list(columns), lines)
 
 
 def behind_table(scores: Sequence[Score]) -> ReportTable | None:

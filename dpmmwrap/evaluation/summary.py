@@ -59,9 +59,9 @@ def best_log_posteriors(rows: Sequence[Row], columns: Sequence[str]) -> Best:
 NONE = "–"
 
 
-def formatted(value: float, form: str, otherwise: str = NONE) -> str:
-    """A number, or a dash if it is not known."""
-    return otherwise if math.isnan(value) else format(value, form)
+def formatted(value: float | str, form: str, otherwise: str = NONE) -> str:
+    """A number or a word, or a dash if it is not known."""
+    return otherwise if isinstance(value, float) and math.isnan(value) else format(value, form)
 
 
 def mean_and_deviation(numbers: Sequence[float], digits: int) -> str:

@@ -64,8 +64,6 @@ PARTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indpt
 LARGEST = 2**31
 """The largest number of rows or columns."""
 
-Arrays = Mapping[str, np.ndarray[Any, Any]]
-
 
 def is_sparse_archive(members: Collection[str]) -> bool:
     """Whether a .npz holds a sparse matrix: as scipy.sparse.save_npz writes it, or its arrays without the format."""
