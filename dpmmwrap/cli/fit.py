@@ -224,7 +224,7 @@ def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
 
 def fit(task: Task, options: dict[str, Any]) -> FitResult:
     """Fit the model; the result has its time and all notes."""
-    from dpmmwrap.cli.progress import heard_warnings, plan_of, progress_line
+    from dpmmwrap.cli.progress import collected_warnings, plan_of, progress_line
     from dpmmwrap.cli.results import FitResult
     from dpmmwrap.estimator import DPMM
 
@@ -233,7 +233,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
     model._called = task.data.names
     start = time.perf_counter()
     with (
-        heard_warnings() as warned,
+        collected_warnings() as warned,
         progress_line(plan_of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         names, known = numbered_known(task.known)

@@ -67,17 +67,17 @@ def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iter
 
 
 @contextlib.contextmanager
-def heard_warnings() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[list[str]]:
     """Collect the sentences of warnings, each once. If an error follows, they are printed on stderr."""
     sentences: list[str] = []
 
-    def hear(message: Warning | str, *arguments: Any, **options: Any) -> None:
+    def collect(message: Warning | str, *arguments: Any, **options: Any) -> None:
         sentence = " ".join(str(message).split())
         if sentence not in sentences:
             sentences.append(sentence)
 
     with warnings.catch_warnings():
-        showwarning: Any = hear
+        showwarning: Any = collect
         warnings.showwarning = showwarning
         try:
             yield sentences

@@ -46,7 +46,7 @@ def run(options: dict[str, Any]) -> int:
     from dpmmwrap.cli import DONE, INTERRUPTED
     from dpmmwrap.cli.data_options import by_its_name, selection_of
     from dpmmwrap.cli.predict import read_points, without_gaps
-    from dpmmwrap.cli.progress import heard_warnings
+    from dpmmwrap.cli.progress import collected_warnings
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.files import InputError, prepare_folder
 
@@ -75,7 +75,7 @@ def run(options: dict[str, Any]) -> int:
     prepare_folder(options["out"], needed=64 * len(data) + 2_000_000)
     begun, before = time.perf_counter(), model.mixture_
     try:
-        with heard_warnings():
+        with collected_warnings():
             model.partial_fit(
                 data.X, forget=options["forget"], freeze=options["freeze"], repeat=options["repeat"], **recent
             )

@@ -101,10 +101,10 @@ class Chains:
         self.over: set[int] = set()
 
     def __call__(self, number: int, iteration: Iteration) -> None:
-        self.hear(0, number, iteration)
+        self.receive(0, number, iteration)
 
     def of_chain(self, chain: int) -> Callable[[int, Iteration], None]:
-        return partial(self.hear, chain)
+        return partial(self.receive, chain)
 
     def ended(self, chain: int) -> None:
         self.over.add(chain)
@@ -112,7 +112,7 @@ class Chains:
     def waits_for(self, words: str) -> None:
         self.tell(waiting=words)
 
-    def hear(self, chain: int, number: int, iteration: Iteration) -> None:
+    def receive(self, chain: int, number: int, iteration: Iteration) -> None:
         """Receive an iteration of a chain, from any thread."""
         self.reached[chain] = number
         at_work = [

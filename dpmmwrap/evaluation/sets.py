@@ -35,7 +35,7 @@ SOURCE_COLUMNS = (
 """The columns of the results that describe the points of a run, the same for all sources."""
 
 
-class Identified:
+class PointSource:
     """Points that are identified by their attributes with these names; empty where there is none."""
 
     def identity(self) -> dict[str, str | int | float]:
@@ -43,7 +43,7 @@ class Identified:
 
 
 @dataclass(frozen=True)
-class BatterySet(Identified):
+class BatterySet(PointSource):
     data: str
     path: str
     fingerprint: str

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.images import is_images, is_openml, read_images, read_truth
-from dpmmwrap.evaluation.sets import BatterySet, Identified, fingerprint, read_set
+from dpmmwrap.evaluation.sets import BatterySet, PointSource, fingerprint, read_set
 from dpmmwrap.files import (
     Data,
     InputError,
@@ -41,7 +41,7 @@ def default_spread(dim: int) -> float:
 
 
 @dataclass(frozen=True)
-class Synthetic(Identified):
+class Synthetic(PointSource):
     """A random mixture, as `dpmmwrap generate` draws it."""
 
     dim: int
@@ -93,7 +93,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FromFile(Identified):
+class FromFile(PointSource):
     """The points of files (or of OpenML), projected, and their true labels."""
 
     data: str

@@ -5,7 +5,7 @@ from dpmmwrap.files.npy import read_arrays
 from dpmmwrap.files.paths import files_of, source_of
 from dpmmwrap.files.problems import InputError, MissingValues, SparseInstead, WordsInstead
 from dpmmwrap.files.reading import Data, read_as_text, read_data, read_json, read_labels, read_names
-from dpmmwrap.files.selection import Selection, find_columns, has_column
+from dpmmwrap.files.selection import Selection, find_columns
 from dpmmwrap.files.text import Format
 from dpmmwrap.files.writing import (
     check_writable,
@@ -33,7 +33,6 @@ __all__ = [
     "csv_text",
     "files_of",
     "find_columns",
-    "has_column",
     "prepare_folder",
     "read_arrays",
     "read_as_text",

@@ -20,10 +20,10 @@ from dpmmwrap.files.text import (
     Format,
     first_line,
     is_packed,
+    lines_for_csv,
     mark_of,
     open_text,
     rows_of,
-    said_lines,
 )
 
 NO_NAMES = ("", "na", "n/a", "null", "none", "missing")
@@ -186,7 +186,7 @@ def load(
         # A table with names and no rows is reported as empty later on.
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         table: np.ndarray[Any, Any] = np.loadtxt(
-            path if by_name else said_lines(file, layout.delimiter),
+            path if by_name else lines_for_csv(file, layout.delimiter),
             comments=None,
             delimiter=mark_of(layout.delimiter),
             skiprows=layout.skipped,

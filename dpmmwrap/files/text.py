@@ -59,7 +59,7 @@ def is_packed(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def said_lines(lines: Iterable[str], separator: str) -> Iterator[str]:
+def lines_for_csv(lines: Iterable[str], separator: str) -> Iterator[str]:
     """Lines ready for csv: blanks between fields become tabs, and lines that begin with # become empty. A # within a
     line is data."""
     for line in lines:
@@ -72,13 +72,13 @@ def said_lines(lines: Iterable[str], separator: str) -> Iterator[str]:
 
 
 def mark_of(separator: str) -> str:
-    """The separator in `said_lines`."""
+    """The separator in `lines_for_csv`."""
     return "\t" if separator == BLANKS else separator
 
 
 def rows_of(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
     """The fields of each line that is not empty, and the number of the line, from 1."""
-    reader = csv.reader(said_lines(lines, separator), delimiter=mark_of(separator), skipinitialspace=True)
+    reader = csv.reader(lines_for_csv(lines, separator), delimiter=mark_of(separator), skipinitialspace=True)
     for row in reader:
         if any(row) or len(row) > 1:
             yield reader.line_num, [field.strip() for field in row]

@@ -167,7 +167,7 @@ def test_notes_speak_of_options() -> None:
 
 def test_what_was_warned_of_is_said_when_a_fit_fails(capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
-        with progress.heard_warnings():
+        with progress.collected_warnings():
             warnings.warn("careful", UserWarning, stacklevel=1)
             raise ValueError("no")
 
