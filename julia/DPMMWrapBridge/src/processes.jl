@@ -122,11 +122,19 @@ function wait_for_relabelling(processes)
     return
 end
 
-"The number of the worker whose death caused this error, or `nothing` if that was not the cause."
-lost_worker(error) = nothing
-lost_worker(error::ProcessExitedException) = error.worker_id
-lost_worker(error::Union{RemoteException,CapturedException,TaskFailedException}) = lost_worker(root(error))
-function lost_worker(error::CompositeException)
-    found = filter(!isnothing, map(lost_worker, error.exceptions))
+"The number of the worker, one of these processes, whose death caused this error, or `nothing` if that was not the cause."
+lost_worker(error, processes) = nothing
+lost_worker(error::ProcessExitedException, processes) = error.worker_id
+lost_worker(error::Union{RemoteException,CapturedException,TaskFailedException}, processes) =
+    lost_worker(root(error), processes)
+function lost_worker(error::CompositeException, processes)
+    found = filter(!isnothing, [lost_worker(one, processes) for one in error.exceptions])
     return isempty(found) ? nothing : first(found)
+end
+
+# Writing to a worker that has just died may fail before it is known which one it was.
+function lost_worker(error::Base.IOError, processes)
+    known() = !issubset(processes, procs())
+    processes == [myid()] || timedwait(known, 10)
+    return known() ? first(setdiff(processes, procs())) : nothing
 end

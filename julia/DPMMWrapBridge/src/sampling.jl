@@ -30,7 +30,7 @@ function fit(chain::Chain, start, report)
         return run(chain, start, report)
     catch error
         error isa GivenUp && return :given_up
-        worker = lost_worker(error)
+        worker = lost_worker(error, chain.processes)
         worker === nothing && rethrow()
         throw(ErrorException("worker process $worker of Julia$(place_of(worker)) ended during the fit"))
     finally

@@ -353,6 +353,10 @@ agreement(labels, truth) =
         kill_at_five(number, rest...) = number == 5 && run(`kill -9 $victim`)
         @test_throws "worker process $(added[1]) of Julia ended" Bridge.fit(chain, cut(chain), kill_at_five)
         @test !Bridge.running()
+        # The death may first show as a write that fails.
+        broken = CompositeException([CapturedException(Base.IOError("write: broken pipe", Base.UV_EPIPE), [])])
+        @test Bridge.lost_worker(broken, added) == added[1]
+        @test Bridge.lost_worker(broken, [myid()]) === nothing
         Bridge.stop_workers(added)
         @test nprocs() == 1
     end
