@@ -1,7 +1,9 @@
 """What all tests share: the compiled loops, made once and side by side, before the processes of pytest-xdist begin."""
 
+import gc
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 
@@ -23,3 +25,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         # A process for each core: with threads of their own they would wait for each other.
         os.environ.update({name: os.environ.get(name, "1") for name in THREADS})
     compiling.prepare(compiled_tasks(), draws=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays: looking through it for garbage takes a third of this time, and a tenth of the tests'."""
+    gc.disable()
+    found = yield
+    gc.freeze()
+    gc.enable()
+    return found

@@ -68,7 +68,7 @@ KEPT_TOGETHER = {
         pytest.param({"init": "kmeans", "covariance_type": "diag"}, {}, marks=pytest.mark.slow),
         pytest.param({"init": "kmeans", "covariance_type": "spherical"}, {}, marks=pytest.mark.slow),
         pytest.param({"family": "multinomial"}, COUNTS_ONLY, marks=pytest.mark.slow),
-        ({"family": "poisson"}, COUNTS_ONLY),
+        pytest.param({"family": "poisson"}, COUNTS_ONLY, marks=pytest.mark.slow),
         ({"family": "mixed"}, KEPT_TOGETHER),
     ],
     ids=["splitnet", "random", "kmeans", "full", "diag", "spherical", "multinomial", "poisson", "mixed"],

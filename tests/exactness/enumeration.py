@@ -254,22 +254,23 @@ def posterior_learned(
     by_partition, by_node, nodes = [], [], []
     for strength in learning.strengths:
         own, logs = nodes_of(learning, float(strength))
-        inside = np.zeros((1 << count, len(logs)))
+        inside = np.ones((1 << count, len(logs)))
         scale = strength * learning.variance * np.exp(own.log_width)
         for mask in range(1, 1 << count):
             members = x[np.flatnonzero(mask & masks)]
-            inside[mask] = log_marginal_of_feature(members, own.location, np.exp(own.log_kappa), scale, strength)
+            log_inside = log_marginal_of_feature(members, own.location, np.exp(own.log_kappa), scale, strength)
+            inside[mask] = np.exp(log_inside)
         # A part of the nodes at a time: of all of them the table would be large.
-        for part in np.array_split(np.arange(len(logs)), 16):
+        for part in np.array_split(np.arange(len(logs)), 64):
             few = inside[:, part]
-            table = fixed[:, None] + logs[part]
-            for rows in which:
-                table += few[rows]
-            by_partition.append(logsumexp(table, axis=1))
-            by_node.append(logsumexp(table, axis=0))
+            table = few[which[0]] * np.exp(logs[part])
+            for rows in which[1:]:
+                table *= few[rows]
+            by_partition.append(table.sum(axis=1))
+            by_node.append(np.exp(fixed) @ table)
         nodes.append(own)
-    found = logsumexp(by_partition, axis=0)
-    shares = np.exp(np.concatenate(by_node) - logsumexp(np.concatenate(by_node)))
+    found = fixed + np.log(np.sum(by_partition, axis=0))
+    shares = np.concatenate(by_node) / np.sum(np.concatenate(by_node))
     strengths = shares.reshape(len(learning.strengths), -1).sum(axis=1)
     means, deviations = [], []
     for field in range(3):

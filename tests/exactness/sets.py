@@ -18,6 +18,8 @@ from dpmmwrap.families.poisson.prior import GammaPoisson
 from dpmmwrap.families.tables import TablePoints
 
 FAMILIES = ("full", "diag", "diag, missing values", "spherical", "counts", "sparse counts", "events", "mixed")
+ALIKE = ("diag", "spherical", "counts")
+"""They share most loops with others: the first two with missing values, dense counts with sparse ones and events."""
 
 
 class Few(NamedTuple):

@@ -37,22 +37,19 @@ def two_groups(apart: float) -> tuple[np.ndarray, np.ndarray]:
     return np.random.default_rng(3).normal(size=(8, 2)) + apart * labels[:, None], labels
 
 
-def mean_evidence(prior: NIW | NIG, X: np.ndarray, labels: np.ndarray, seeds: int = 40) -> float:
-    return float(np.mean([log_evidence(prior, X, labels, PROCESS, seed) for seed in range(seeds)]))
-
-
 def test_there_are_as_many_partitions_as_bell_and_stirling_say() -> None:
     assert len(list(partitions(8, 8))) == 4140
     assert len(list(partitions(8, 2))) == 128
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=["full", "diag"])
-@pytest.mark.parametrize("apart", [0.0, pytest.param(2.0, marks=pytest.mark.slow), 5.0])
+@pytest.mark.parametrize("apart", [0.0, 2.0, 5.0])
 def test_it_is_a_bound_from_below(prior: NIW | NIG, apart: float) -> None:
     """The mean of log p - log q over draws from q is at most the log of the sum of p, by Jensen. Labellings are drawn,
-    and each partition into at most two clusters is two of them, by the names of its clusters."""
+    and each partition into at most two clusters is two of them, by the names of its clusters. Of eight points there are
+    so many draws that the mean is known to a tenth."""
     X, labels = two_groups(apart)
-    total, found = log_sum(prior, X, 2), mean_evidence(prior, X, labels)
+    total, found = log_sum(prior, X, 2), log_evidence(prior, X, labels, PROCESS)
     # And not by far: it is the sum over a few hundred labellings, most of which have little probability.
     assert total - 5.0 < found <= total + np.log(2)
 

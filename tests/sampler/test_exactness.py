@@ -85,7 +85,9 @@ def test_the_joint_distribution_finds_out_a_wrong_hyperparameter(wrong: str) -> 
     assert np.abs(z).max() > 6
 
 
-# Enumeration and the joint distribution check the same updates and find each wrong one, in less time.
+# Ranks are slow: enumeration and the joint distribution check the same updates and find each wrong one in less time.
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", joint.HYPERPRIORS)
 def test_ranks_of_the_true_hyperparameters_are_uniform(family: str) -> None:
@@ -102,11 +104,13 @@ def test_ranks_find_out_a_wrong_hyperparameter(wrong: str) -> None:
     assert joint.uniformity(ranks[wrong], 19, 5) < 1e-4
 
 
+@pytest.mark.slow
 def test_ranks_of_the_truth_are_uniform() -> None:
     ranks = joint.calibrate("full", 40, 50, draws=19, thin=6, seed=0)
     assert min(joint.uniformity(own, 19, 5) for own in ranks.values()) > 1e-3
 
 
+@pytest.mark.slow
 def test_ranks_of_the_truth_find_out_a_broken_move() -> None:
     with BREAKAGES["log q left out"]():
         ranks = joint.calibrate("full", 25, 50, draws=19, thin=6, seed=0)

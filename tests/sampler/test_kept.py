@@ -20,7 +20,7 @@ from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State, next_key
 from exactness import enumeration
 from exactness.running import BATCHES, few_of_each, one_move, problem_of, standard_errors
-from exactness.sets import FAMILIES, families
+from exactness.sets import ALIKE, FAMILIES, families
 
 OLD = np.array([0, 0, 1])
 """Three of the seven points are gone: two in one kept cluster, one in the other."""
@@ -98,11 +98,9 @@ def distance(family: str, moves: tuple[str, ...] | None, apart: bool = False) ->
 
 @pytest.mark.parametrize(
     ("family", "apart"),
-    [(name, False) for name in FAMILIES]
-    # The code that keeps clusters apart is the same for all families.
-    + [
-        pytest.param(family, True, marks=() if family in ("full", "mixed") else pytest.mark.slow) for family in FAMILIES
-    ],
+    # What keeps clusters apart is the same for all families.
+    [pytest.param(name, False, marks=pytest.mark.slow if name in ALIKE else ()) for name in FAMILIES]
+    + [pytest.param(name, True, marks=() if name in ("full", "mixed") else pytest.mark.slow) for name in FAMILIES],
 )
 def test_draws_beside_kept_clusters(family: str, apart: bool) -> None:
     assert distance(family, None, apart) < LIMIT

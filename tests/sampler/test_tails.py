@@ -107,9 +107,19 @@ def seen(moves: tuple[str, ...] | None, draws: int, prior: Any = PRIOR) -> tuple
 STEP = sampling.step
 
 
-@pytest.mark.parametrize("moves", [("sweep", "points"), ("sweep", "pairs"), None])
-@pytest.mark.parametrize("prior", [PRIOR, DIAGONAL, SPHERICAL], ids=lambda prior: prior.family)
-def test_draws_are_those_of_all_partitions(moves: Any, prior: Any) -> None:
+EVERY = [PRIOR, DIAGONAL, SPHERICAL]
+ALONE = [("sweep", "points"), ("sweep", "pairs")]
+"""The slow ones: moves are the same for all covariances, and all moves together are tried with each of these."""
+
+
+@pytest.mark.parametrize(
+    ("prior", "moves"),
+    [(prior, None) for prior in EVERY]
+    + [(PRIOR, moves) for moves in ALONE]
+    + [pytest.param(prior, moves, marks=pytest.mark.slow) for prior in EVERY[1:] for moves in ALONE],
+    ids=lambda value: getattr(value, "family", None),
+)
+def test_draws_are_those_of_all_partitions(prior: Any, moves: Any) -> None:
     found, z = seen(moves, 6000, prior)
     assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.07
     assert np.abs(z).max() < LIMIT
@@ -281,6 +291,8 @@ def freedom_of_first(labels: np.ndarray, scales: np.ndarray, rng: np.random.Gene
     return float(rng.choice(FREEDOMS[:-1], p=np.exp(logs - logsumexp(logs))))
 
 
+# All partitions and the joint distribution check the same updates, and find each wrong one, in less time.
+@pytest.mark.slow
 def test_ranks_of_the_true_tails_are_uniform() -> None:
     rng, ranks = np.random.default_rng(1), []
     for _ in range(60):

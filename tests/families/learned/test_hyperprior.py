@@ -397,10 +397,9 @@ class TestDraws:
     def test_as_integration_has_them(self, kind: str) -> None:
         assert max(apart(kind)) < self.CLOSE
 
-    # Of one feature, all kinds are the same model.
-    @pytest.mark.parametrize(
-        "kind", [kind if kind == "full" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
-    )
+    # sampler/moves/test_hyperparameters.py compares restricted draws with integration, too, and so does a test below.
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", KINDS)
     def test_as_integration_has_them_above_cells(self, kind: str) -> None:
         """With a restriction, strength and width change slowly together: more draws."""
         assert max(apart(kind, self.CELLS, 20_000)) < self.CLOSE

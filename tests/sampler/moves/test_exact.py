@@ -33,7 +33,7 @@ from exactness.running import (
     start,
     uneven_cluster_seeds,
 )
-from exactness.sets import FAMILIES, families
+from exactness.sets import ALIKE, FAMILIES, families
 
 LIMIT = 6.0
 """Monte Carlo standard errors, of the worst of some thirty quantities, each from 25 batches."""
@@ -64,8 +64,11 @@ def distance(family: str, moves: str | None, alpha: Any = 1.0, draws: int = DRAW
     return apart(seen, expected)
 
 
+# The slow ones share their loops with the others, and all moves together are tried with every family.
 @pytest.mark.parametrize("moves", list(ALONE))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()) for name in FAMILIES]
+)
 def test_each_move_samples_the_posterior(family: str, moves: str) -> None:
     found = distance(family, moves)
     assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
