@@ -122,10 +122,7 @@ def describe(installation: Installation) -> None:
         ("juliacall", installation.juliacall or "not installed"),
         ("PythonCall", installation.pythoncall or "not found"),
         ("DPMMSubClusters", installation.dpmmsubclusters or "not found"),
-        (
-            "project",
-            f"{installation.project or 'none'}{given}",
-        ),
+        ("project", f"{installation.project or 'none'}{given}"),
         ("workers", f"none running; fit --workers N starts them ({os.cpu_count() or 1} cores here)"),
         ("status", installation.missing or "ready"),
     ]

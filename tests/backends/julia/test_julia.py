@@ -628,7 +628,8 @@ def test_two_workers_divide_counts(counts: tuple[np.ndarray, np.ndarray]) -> Non
 def test_a_killed_worker_gives_a_clear_error(bridge: Any, data: tuple[np.ndarray, np.ndarray]) -> None:
     import juliacall
 
-    workers_of = juliacall.Main.seval("() -> [Distributed.remotecall_fetch(getpid, p) for p in Distributed.workers()]")
+    ask = "[Distributed.remotecall_fetch(getpid, p) for p in Distributed.workers()]"
+    workers_of = juliacall.Main.seval(f"import Distributed; () -> {ask}")
 
     def kill(number: int, iteration: Any) -> None:
         if number == 5:
