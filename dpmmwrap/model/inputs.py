@@ -69,8 +69,8 @@ class FitData(NamedTuple):
         if total < count:
             notes = (
                 *notes,
-                f"the weights sum to {total:,.6g}, less than the {count:,} rows: the fit takes these for so few "
-                "points; multiply the weights if they stand for more",
+                f"the weights sum to {total:,.6g}, less than the {count:,} rows, so the fit counts only {total:,.6g} "
+                "points: multiply the weights if the rows stand for more",
             )
         if kept.all() and self.present is None:
             return self._replace(weights=weights_kept, notes=notes)

@@ -94,7 +94,7 @@ class Bound(NamedTuple):
     """A draw on the edge of the ball."""
 
     labels: IntArray
-    """Of the draw (N,)."""
+    """The labels of the draw (N,)."""
     n_clusters: int
     """Without the outliers."""
     distance: float
@@ -115,7 +115,7 @@ class CredibleBall(NamedTuple):
     n_inside: int
     n_draws: int
     n_clusters: int
-    """Of the centre, without the outliers."""
+    """Clusters of the centre, without the outliers."""
     horizontal: Bound
     """The draw in the ball that is farthest from the centre."""
     upper: Bound

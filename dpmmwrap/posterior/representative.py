@@ -26,7 +26,7 @@ from dpmmwrap.posterior.matching import (
     small_labels,
     unchecked_table,
 )
-from dpmmwrap.posterior.search import Candidate, SearchData, read_draws, search
+from dpmmwrap.posterior.search import read_draws, search
 
 Loss: TypeAlias = Literal["vi", "binder"]
 
@@ -74,18 +74,13 @@ def loss_between(one: IntArray, other: IntArray, n_other: int, loss: Loss) -> fl
         table = np.unique(one.astype(np.int64) * (n_other + 1) + other, return_counts=True)[1]
         rows, columns = np.bincount(one + 1), np.bincount(other + 1)
     total = summed(rows, loss) + summed(columns, loss) - 2 * summed(table, loss)
-    return max(total / scale(len(one), loss), 0.0)
+    return max(total / (len(one) if loss == "vi" else max(len(one) * (len(one) - 1) / 2, 1)), 0.0)
 
 
 def summed(counts: IntArray, loss: Loss) -> float:
     """The sum of f over counts."""
     positive = counts[counts > 0].astype(np.float64)
     return float((positive * np.log(positive)).sum() if loss == "vi" else (positive * (positive - 1)).sum() / 2)
-
-
-def scale(points: int, loss: Loss) -> float:
-    """The divisor of sums of f."""
-    return float(points if loss == "vi" else max(points * (points - 1) / 2, 1))
 
 
 def check_loss(loss: str) -> None:
@@ -105,15 +100,18 @@ def representative(draws: IntArray, loss: Loss = "vi", seed: int = 0) -> Represe
     check_loss(loss)
     check_draws(draws)
     data = read_draws(draws, *tabulated(draws.shape[1], loss))
-    candidates = [with_outliers(search(data, seed), data)]
+    best = search(data, seed)
+    # Clusters in which most of the points' labels in the draws are -1.
+    outlying = best.counts[data.outliers].sum(axis=0) > 0.5 * len(data.draws) * best.sizes
+    candidates = [np.where(outlying[best.labels], -1, best.labels)]
     # Draws with too many clusters for the search.
     candidates += [np.asarray(draws[draw]) for draw in data.beyond]
     expected = [
         float(np.mean([distances(labels, draws[[draw]], loss) for draw in data.draws])) for labels in candidates
     ]
-    best = int(np.argmin(expected))
-    labels = largest_first(candidates[best]).astype(np.int32)
-    return Representative(labels, n_labels(labels), expected[best], loss, len(data.draws))
+    least = int(np.argmin(expected))
+    labels = largest_first(candidates[least]).astype(np.int32)
+    return Representative(labels, n_labels(labels), expected[least], loss, len(data.draws))
 
 
 def tabulated(points: int, loss: Loss) -> tuple[Float64Array, Float64Array]:
@@ -123,12 +121,6 @@ def tabulated(points: int, loss: Loss) -> tuple[Float64Array, Float64Array]:
         return np.append(0.0, n * (n - 1) / 2), np.append(0.0, n)
     # Not as a difference of large numbers: n log(1 + 1/n) + log(n + 1).
     return np.append(0.0, n * np.log(n)), np.append(0.0, n * np.log1p(1 / n) + np.log(n + 1))
-
-
-def with_outliers(candidate: Candidate, data: SearchData) -> IntArray:
-    """A candidate's labels, -1 in clusters of outliers: where most of the points' labels in the draws are -1."""
-    outlying = candidate.counts[data.outliers].sum(axis=0) > 0.5 * len(data.draws) * candidate.sizes
-    return np.where(outlying[candidate.labels], -1, candidate.labels)
 
 
 def coclustering(draws: IntArray, rows: IntArray | None = None) -> Float64Array:

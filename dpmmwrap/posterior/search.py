@@ -63,7 +63,7 @@ class Candidate(NamedTuple):
     labels: IntArray
     """(N,), -1 for points that have no cluster yet."""
     sizes: IntArray
-    """Of its clusters, 0 where a number is free (capacity,)."""
+    """The sizes of its clusters, 0 where a number is free (capacity,)."""
     counts: IntArray
     """How many points each of the draws' clusters shares with each of its clusters (all draws' clusters, capacity)."""
     gains: Float64Array
@@ -78,24 +78,17 @@ def search(data: SearchData, seed: int) -> Candidate:
     affordable = STARTS_WORK // (len(data.classes) * int(data.first[-1]))
     n_starts = min(max(affordable, MIN_STARTS), MAX_STARTS)
     for start in best_draws(data, n_starts) + [nobody.copy() for _ in range(n_starts)]:
-        labels = limited(refine(new_candidate(start, data), data, rng, FIRST_SWEEPS), data)
-        candidate = new_candidate(labels, data)
-        runs.append((total_loss(candidate, data), labels))
+        candidate = refine(new_candidate(start, data), data, rng, FIRST_SWEEPS)
+        # Without the limit, draws from several modes would be represented by all intersections of their clusters, which
+        # are more than any draw has.
+        while np.count_nonzero(candidate.sizes) > data.limit:
+            merge(candidate, data, best_pair(candidate, data))
+        labels = np.unique(candidate.labels, return_inverse=True)[1].astype(np.int32)
+        runs.append((total_loss(new_candidate(labels, data), data), labels))
     # Tables are large, so only one is kept at a time.
     best = min(runs, key=lambda run: run[0])[1]
     data = data._replace(capacity=max(data.limit, int(best.max()) + 1))
     return refine(new_candidate(best, data), data, rng, SWEEPS)
-
-
-def limited(candidate: Candidate, data: SearchData) -> IntArray:
-    """A candidate's labels from 0 without gaps, after merges down to the limit. In place.
-
-    Without the limit, draws from several modes would be represented by all intersections of their clusters, which are
-    more than any draw has.
-    """
-    while np.count_nonzero(candidate.sizes) > data.limit:
-        merge(candidate, data, best_pair(candidate, data))
-    return np.unique(candidate.labels, return_inverse=True)[1].astype(np.int32)
 
 
 def read_draws(draws: IntArray, values: Float64Array, steps: Float64Array) -> SearchData:

@@ -54,7 +54,7 @@ class Half(NamedTuple):
 
     rows: IntArray
     labels: IntArray
-    """Of these rows; -1 for outliers."""
+    """The clusters of these rows; -1 for outliers."""
 
 
 class Shape(NamedTuple):

@@ -137,7 +137,7 @@ def on_workers(estimator: Any, X: Any, client: Client | None) -> Iterator[FitDat
             "data on Dask need a client: make one first, as in `from dask.distributed import Client; client = Client()`"
         ) from error
     if client.asynchronous:
-        raise ValueError("a fit needs a client that is not asynchronous")
+        raise ValueError("a fit needs a client with asynchronous=False")
     with client.as_current(), loaded(estimator, blocks_of(X, client), client) as read:
         yield read
 
