@@ -29,7 +29,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported stays: looking through it for garbage takes a third of this time, and a tenth of the tests'."""
+    """What is imported stays: looking through it for garbage takes a third of this time, and some of the tests'."""
     gc.disable()
     found = yield
     gc.freeze()

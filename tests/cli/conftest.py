@@ -41,6 +41,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
     return run
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take time, and are looked at elsewhere."""
+    monkeypatch.setattr("dpmmwrap.describe.plotting.available", lambda: False)
+
+
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 
 

@@ -18,12 +18,7 @@ rng = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 2], 40)
 X = (rng.normal(size=(120, 2)) @ [[1.0, 0.7], [0.0, 0.7]] + 12 * np.eye(3, 2)[TRUTH]).round(4)
 KINDS = np.array(["red", "green", "blue"])[TRUTH]
-
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take time, and are looked at elsewhere."""
-    monkeypatch.setattr("dpmmwrap.describe.plotting.available", lambda: False)
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def written(path: Path, header: list[str], rows: Any) -> Path:

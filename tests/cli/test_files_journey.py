@@ -15,6 +15,7 @@ from dpmmwrap import load
 from dpmmwrap.files import Selection, read_data
 
 QUICK = ("--init", "kmeans", "--iterations", 15, "--backend", "native", "--chains", 1)
+pytestmark = pytest.mark.usefixtures("no_pictures")
 SPECIES = ("setosa", "virginica", "versicolor")
 
 
@@ -314,8 +315,9 @@ def test_a_pipe_from_a_shell(tmp_path: Path) -> None:
     assert summary["points"] == 120 and summary["nmi"] > 0.95
 
 
-def test_the_page_on_files_names_all_of_them(run, tmp_path: Path) -> None:
-    """What a fit writes, with every column and key."""
+def test_the_page_on_files_names_all_of_them(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a fit writes, with every column and key, and all pictures."""
+    monkeypatch.undo()
     page = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
     path = written(tmp_path / "x.csv", [*lines(), "f120,,1,setosa,x"])
     options = (*OPTIONS, "--skip-missing", "--draws", 5, "--thin", 1, *QUICK[:-1], 2)
@@ -323,7 +325,7 @@ def test_the_page_on_files_names_all_of_them(run, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     folder = tmp_path / "out"
     names = {file.name for file in folder.iterdir()}
-    assert {"rows.npy", "draws.npz", "confidence.npy", "labels.csv"} <= names
+    assert {"rows.npy", "draws.npz", "confidence.npy", "labels.csv", "clusters.png", "posterior.png"} <= names
     columns = {*table_of(folder / "trace.csv")[0], *table_of(folder / "labels.csv")[0]}
     with np.load(folder / "draws.npz") as draws:
         arrays = set(draws.files) - {"format"}

@@ -10,6 +10,8 @@ from dpmmwrap import load
 from dpmmwrap.cli import answers
 from dpmmwrap.datasets import generate
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:

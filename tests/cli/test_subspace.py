@@ -12,6 +12,7 @@ import pytest
 from dpmmwrap import load
 
 QUICK = ("--init", "kmeans", "--chains", 1, "--backend", "native")
+pytestmark = pytest.mark.usefixtures("no_pictures")
 N, D = 300, 36
 
 

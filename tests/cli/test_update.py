@@ -11,6 +11,7 @@ from dpmmwrap import load
 from dpmmwrap.files import writing
 
 QUICK = ("--covariance", "full", "--chains", "1", "--quiet")
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def write_day(folder: Path, day: int, kinds: int, name: str = "y") -> Path:
