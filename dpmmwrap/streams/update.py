@@ -16,7 +16,6 @@ from dpmmwrap.sampler.kept import grouped_kept, kept_beside
 from dpmmwrap.sampler.settings import Result, Settings, chain_count, search_length
 from dpmmwrap.sampler.stopping import stopped_by
 from dpmmwrap.starts import Initializer
-from dpmmwrap.starts.random import RandomStart
 from dpmmwrap.streams.identities import follow
 from dpmmwrap.streams.pieces import absorbed, added, thinned
 
@@ -252,8 +251,7 @@ def settings_of(memory: Memory, free: Window, stream: Stream, long: bool) -> Set
         kept = kept_beside(free.points, prior, statistics, labels, stream.freeze, sides)
     return Settings(
         memory.partition_prior, prior, hyperprior=memory.hyperprior if long else None, **length, near_pairs=long,
-        # A short search has no time to try subclusters.
-        initializer=stream.initializer if long else RandomStart(), init_clusters=free.labels, seed=stream.seed,
+        initializer=stream.initializer, init_clusters=free.labels, seed=stream.seed,
         n_chains=chain_count("auto", 0, *free.points.shape) if kept is None else 1, max_clusters=stream.max_clusters,
         weights=free.weights, kept=kept, **stream.sampler,
     )  # fmt: skip
