@@ -79,6 +79,8 @@ def case(kind: str) -> tuple[Any, dict[str, Any]]:
         "random first clusters": (X, {"covariance_type": "full", "init_clusters": 7}),
         "several chains": (X, {"covariance_type": "full", "n_chains": 2}),
         "draws": (X, {"covariance_type": "full", "n_draws": 4, "thin": 1, "loss": None, "n_chains": 1} | OTHER),
+        # So few that the sweep over all points would empty clusters.
+        "draws of few points": (X[:300], {"covariance_type": "full", "n_draws": 20, "loss": None, "n_chains": 2}),
         "counts": (counts(), {"family": "multinomial"}),
         "sparse counts": (csr_array(counts()), {"family": "multinomial", "partition_prior": "finite"}),
         "events": (events(), {"family": "poisson", "exposure": 6}),
@@ -91,7 +93,7 @@ def case(kind: str) -> tuple[Any, dict[str, Any]]:
 KINDS = (
     *("full", "diag", "spherical", "missing values", "useless columns", "few values", "outliers", "first labels"),
     *("many first clusters", "random first clusters", "several chains", "draws", "counts", "sparse counts"),
-    *("events", "few points"),
+    *("events", "few points", "draws of few points"),
 )
 
 SOME = ("full", "missing values", "draws", "sparse counts", "events")

@@ -284,6 +284,9 @@ class RemoteData(Data):
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
         self.points_of(self.X[np.array([row])]).add_to_statistics(statistics, k, 0, sign)
 
+    def put_back(self, statistics: Statistics, row: int, stays: int, wanted: int, tables: Any, key: Any) -> None:
+        self.points_of(self.X[np.array([row])]).put_back(statistics, 0, stays, wanted, tables, key)
+
     def some_rows(self, state: State, rows: IntArray) -> SomeRows:
         numbers, inverse = np.unique(rows, return_inverse=True)
         parts = list(self.ask("rows_and_labels", numbers).values())
