@@ -26,7 +26,7 @@ import dpmmwrap
 from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation.fits import classes_in
 from dpmmwrap.evaluation.samplers import TRUTH, timed_fit
-from dpmmwrap.families import compiled_tasks
+from dpmmwrap.families import compiled_kinds
 from dpmmwrap.sampler import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -185,7 +185,7 @@ def serve(pipe: Any) -> None:
     """What a worker does: get its loops compiled before any clock runs, then fit what it is sent."""
     # A terminal sends Ctrl-C to all processes; the first one decides what becomes of the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    compiling.prepare(compiled_tasks(), draws=False)
+    compiling.prepare(compiled_kinds(), draws=False)
     pipe.send("ready")
     while True:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from dpmmwrap.families import compiled_tasks
+from dpmmwrap.families import compiled_kinds
 from dpmmwrap.sampler import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -24,7 +24,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if getattr(session.config.option, "numprocesses", None):
         # A process for each core: with threads of their own they would wait for each other.
         os.environ.update({name: os.environ.get(name, "1") for name in THREADS})
-    compiling.prepare(compiled_tasks(), draws=True)
+    compiling.prepare(compiled_kinds(), draws=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -44,9 +44,9 @@ def family_for(**facts: Any) -> Family:
     return next(family for family in every if all(getattr(family, name) == fact for name, fact in facts.items()))
 
 
-def compiled_tasks() -> dict[str, tuple[str, ...]]:
-    """The kinds of compiled loops of all families, each with its compilation tasks."""
-    return {kind: tasks for name in FAMILIES for kind, tasks in family_named(name).compiled.items()}
+def compiled_kinds() -> tuple[str, ...]:
+    """The kinds of compiled loops of all families."""
+    return tuple(kind for name in FAMILIES for kind in family_named(name).compiled)
 
 
 def family_of(kind: str) -> Family:

@@ -42,8 +42,8 @@ class Family:
     input: Input
     priors: Mapping[str, str]
     """Its priors: the name used in files and summaries, and "module:Class" relative to `families`."""
-    compiled: Mapping[str, tuple[str, ...]]
-    """Kinds of compiled loops, each with the tasks that compile parts of them (`sampler.tiny_runs`)."""
+    compiled: tuple[str, ...]
+    """Kinds of compiled loops (`sampler.tiny_runs`)."""
     reason: str = ""
     """Why the shape of its clusters is what it is, for families that offer no choice."""
     covariance_types: tuple[str, ...] = ("auto",)
@@ -92,7 +92,7 @@ class Family:
         return getattr(importlib.import_module(f"dpmmwrap.families.{module}"), name)
 
     def examples(self) -> Any:
-        """The module with a few points and a prior for each kind of compiled loop (EXAMPLES, EXTRA)."""
+        """The module with a few points and a prior for each kind of compiled loop (EXAMPLES)."""
         return importlib.import_module(f"dpmmwrap.families.{self.name}.examples")
 
 

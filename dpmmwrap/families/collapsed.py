@@ -17,14 +17,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numba.extending import overload
 
 from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float64, new_array
 
 
 class WeightedRows(NamedTuple):
-    """Rows and their weights, if any. One type for both cases, so that loops are compiled once."""
+    """Rows and their weights."""
 
     points: Any
     weights: Any
@@ -141,7 +140,7 @@ def _clear_sums(clusters: Any, k: int) -> None:
         own[v] = 0.0
 
 
-LOOPS: dict[type, ClusterLoops] = {}
+LOOPS: dict[Any, ClusterLoops] = {}
 GIVEN_BY: dict[type, tuple[str, ...]] = {}
 
 
@@ -243,18 +242,14 @@ register(
 
 # numba compiles the function that each overload returns for the type of its bundle, under the name of the overloaded
 # function, so no call layer lies between a move and a family's loop.
-JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | INNER
+JIT: Any = FLOAT64 | INNER
 # For functions called for every point: they must not create arrays.
 POINTWISE: Any = JIT | BORROWING | {"forceinline": True}
 
 
-def _loops_of(bundle: Any) -> Any:
-    kind = getattr(bundle, "instance_class", None) if isinstance(bundle, types.BaseNamedTuple) else None
-    return LOOPS.get(kind) if kind is not None else None
-
-
 def _choose(bundle: Any, name: str) -> Any:
-    return getattr(_loops_of(bundle), name, None)
+    """The loop of this name for a type of bundle."""
+    return getattr(LOOPS.get(getattr(bundle, "instance_class", None)), name, None)
 
 
 def _by_kind(rows: Any, plain: Any, weighted: Any, clusters: Any) -> Any:
@@ -268,7 +263,7 @@ def _one(X: Any, row: Any) -> Any:
 
 
 def _own_weight(X: Any, row: Any) -> Any:
-    return X.weights[row] if len(X.weights) > 0 else 1.0
+    return X.weights[row]
 
 
 def _own_count(X: Any, row: Any) -> Any:
@@ -298,22 +293,8 @@ def _add_weighted_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> N
     add_point(clusters, k, X.points, row, sign * weight_of(X, row))
 
 
-def _add_weighted_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> None:
-    if len(X.weights) == 0:
-        add_rows(clusters, k, X.points, rows, sides, side)
-    else:
-        for i in range(len(rows)):
-            if sides[i] == side:
-                add_point(clusters, k, X, rows[i], 1.0)
-
-
 def _add_cluster_row(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
     add_cluster(clusters, k, X.clusters, row, sign)
-
-
-@overload(prepare, jit_options=POINTWISE, strict=False)
-def _prepare(clusters: Any, k: Any) -> Any:
-    return _choose(clusters, "prepare")
 
 
 @overload(log_predictive, jit_options=POINTWISE, strict=False)
@@ -321,41 +302,28 @@ def _log_predictive(clusters: Any, k: Any, X: Any, row: Any) -> Any:
     return _by_kind(X, _log_predictive_of_row, _log_predictive_of_weighted, _log_predictive_of_cluster)
 
 
-@overload(log_predictive_by_weight, jit_options=POINTWISE, strict=False)
-def _log_predictive_by_weight(clusters: Any, k: Any, X: Any, row: Any, weight: Any) -> Any:
-    return _choose(clusters, "log_predictive")
-
-
-@overload(add_point, jit_options=POINTWISE, strict=False)
+@overload(add_point, jit_options=JIT | BORROWING, strict=False)
 def _add_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> Any:
     return _by_kind(X, _choose(clusters, "add_point"), _add_weighted_point, _add_cluster_row)
 
 
 @overload(add_rows, jit_options=JIT, strict=False)
 def _add_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> Any:
-    loop = _choose(clusters, "add_rows")
-    weighted = loop if loop is _add_rows_one_by_one else _add_weighted_rows
-    return _by_kind(X, loop, weighted, _add_rows_one_by_one)
+    return _by_kind(X, _choose(clusters, "add_rows"), _add_rows_one_by_one, _add_rows_one_by_one)
 
 
-@overload(add_cluster, jit_options=JIT, strict=False)
-def _add_cluster(clusters: Any, k: Any, others: Any, m: Any, sign: Any) -> Any:
-    return _choose(clusters, "add_cluster")
+def _overload_by_bundle(function: Any, name: str, options: Any) -> None:
+    """Let compiled code that calls `function` call the loop of this name for the type of its first argument."""
+
+    @overload(function, jit_options=options, strict=False)
+    def _loop(clusters: Any, *others: Any) -> Any:
+        return _choose(clusters, name)
 
 
-@overload(copy_cluster, jit_options=JIT, strict=False)
-def _copy_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
-    return _choose(clusters, "copy_cluster")
-
-
-@overload(log_marginal, jit_options=JIT, strict=False)
-def _log_marginal(clusters: Any, k: Any) -> Any:
-    return _choose(clusters, "log_marginal")
-
-
-@overload(clear, jit_options=JIT, strict=False)
-def _clear(clusters: Any, k: Any) -> Any:
-    return _choose(clusters, "clear")
+_overload_by_bundle(prepare, "prepare", POINTWISE)
+_overload_by_bundle(log_predictive_by_weight, "log_predictive", POINTWISE)
+for _function in (add_cluster, copy_cluster, log_marginal, clear):
+    _overload_by_bundle(_function, _function.__name__, JIT)
 
 
 @compiled_float64

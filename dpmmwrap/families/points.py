@@ -54,8 +54,8 @@ class FamilyPoints(ABC):
 
     @property
     def loop_points(self) -> Any:
-        """The points with their weights, as compiled loops take them."""
-        return collapsed.WeightedRows(self.plain_points, self.weights)
+        """The points with their weights, if any, as compiled loops take them."""
+        return collapsed.WeightedRows(self.plain_points, self.weights) if len(self.weights) else self.plain_points
 
     def weights_digest(self) -> list[str]:
         """Digest of the weights, empty without weights."""

@@ -7,7 +7,7 @@ the number of threads.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -74,6 +74,12 @@ class Chunks:
             for _ in self.pool.map(task, edges[:-1], edges[1:]):
                 pass
 
+    def in_groups(self, begin: int, end: int) -> Iterator[tuple[int, int, slice]]:
+        """The chunks of the groups begin to end: number of the group, counted from `begin`, of the chunk, and rows."""
+        for group in range(begin, end):
+            for chunk in range(self.stretch.groups[group], self.stretch.groups[group + 1]):
+                yield group - begin, chunk, slice(int(self.bounds[chunk]), int(self.bounds[chunk + 1]))
+
     def sum_groups(self, task: Callable[[int, int], tuple[Any, ...]], numbers: int) -> Nodes:
         """Add up what task(begin, end) returns for the groups begin to end: arrays with a leading axis of groups and
         `numbers` entries per group. Runs on all threads."""
@@ -133,9 +139,10 @@ class Chunks:
         order = LabelOrder(np.empty(self.n_rows, np.int32), np.empty((chunks, count + 1), np.int64))
 
         def sort_part(begin: int, end: int) -> None:
-            label_loops.sort_chunks(labels, self.bounds[begin : end + 1], order.starts[begin:end], order.rows)
+            for _, chunk, some in self.in_groups(begin, end):
+                label_loops.sort_by_label(labels[some], order.starts[chunk], order.rows[some])
 
-        self.run(sort_part, chunks, 4 * self.n_jobs)
+        self.run(sort_part, len(self.stretch.groups) - 1, 4 * self.n_jobs)
         return order
 
     def members(self, by_label: LabelOrder, clusters: IntArray) -> list[IntArray]:

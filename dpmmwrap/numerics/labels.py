@@ -41,14 +41,6 @@ def sort_by_label(labels: Any, starts: Any, order: Any) -> None:
 
 
 @compiled
-def sort_chunks(labels: Any, bounds: Any, starts: Any, order: Any) -> None:
-    """Sort the rows of each chunk by label. O(n + K)."""
-    for chunk in range(len(bounds) - 1):
-        begin, end = bounds[chunk], bounds[chunk + 1]
-        sort_by_label(labels[begin:end], starts[chunk], order[begin:end])
-
-
-@compiled
 def random_labels(key: Any, first_row: Any, count: Any, labels: Any) -> None:
     """Draw a label below `count` for each row; row numbers start at `first_row`. O(n)."""
     for row in range(len(labels)):
@@ -114,27 +106,3 @@ def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
                     left[old] -= 1
                     left[new] += 1
     return refused[:refusals]
-
-
-@compiled
-def find_stalled(
-    records: Any, ratios: Any, sides: Any, iteration: Any, patience: Any, longest: Any, min_age: Any
-) -> Any:
-    """Record whose split ratio has improved clearly (by more than the spread of a few draws and by a thousandth), and
-    mark the clusters whose subclusters should be restarted. O(K).
-
-    `patience` is the number of iterations allowed without improvement, with points on both sides and with an empty
-    side. It doubles with each failed restart, up to a factor of `longest`.
-    """
-    stalled = new_zeros(len(records), np.bool_)
-    for k in range(len(records)):
-        best = records[k]["best_ratio"]
-        if ratios[k] > -np.inf and (best == -np.inf or ratios[k] > best + max(5.0, 1e-3 * abs(best))):
-            records[k]["best_ratio"] = ratios[k]
-            records[k]["improved_at"] = iteration
-        left, right = sides[k, 0], sides[k, 1]
-        one_sided = min(left, right) == 0.0
-        waits = patience[1 if one_sided else 0] * min(2.0 ** records[k]["failed_restarts"], longest)
-        stalled[k] = left + right > 1.0 and iteration - records[k]["improved_at"] >= waits
-        stalled[k] &= one_sided or iteration - records[k]["subclusters_born_at"] > min_age
-    return stalled

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.numerics.special import compiled_float64 as compiled
-from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma, new_array
 from dpmmwrap.numerics.variates import standard_gammas
+
+NO_FREEDOMS = np.empty(0)
 
 
 class GibbsType(NamedTuple):
@@ -55,18 +56,23 @@ def log_size_terms(prior: Any, counts: Any) -> Any:
     return total
 
 
-@inner
-def fill_weight_shapes(shapes: Any, prior: Any, counts: Any, sides: Any) -> Any:
-    """Write the shapes of the gamma variables for Dir(n_1 + shift, ..., n_K + shift, rest), and for
-    Dir(n_l + side, n_r + side) of each cluster. Returns their number."""
+@compiled
+def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
+    """The shapes of the gamma variables for Dir(n_1 + shift, ..., n_K + shift, rest), for Dir(n_l + side, n_r + side)
+    of each cluster, and for `dim` halved chi-squares per cluster with one degree of freedom more each time."""
     first = len(counts) + 1
+    shapes = new_array(first + 2 * len(sides) + dim * len(freedoms), np.float64)
     for k in range(len(counts)):
         shapes[k] = max(counts[k] + prior.shift, 0.0)
     shapes[len(counts)] = prior.rest
     for k in range(len(sides)):
         for side in range(2):
             shapes[first + 2 * k + side] = sides[k, side] + prior.side
-    return first + 2 * len(sides)
+    first += 2 * len(sides)
+    for i in range(dim):
+        for k in range(len(freedoms)):
+            shapes[first + i * len(freedoms) + k] = 0.5 * (freedoms[k] - (dim - 1 - i))
+    return shapes
 
 
 @compiled
@@ -87,9 +93,7 @@ def log_weights_of(masses: Any, clusters: Any) -> Any:
     return weights, subweights
 
 
-@compiled
 def draw_weights(key: Any, prior: Any, counts: Any, sides: Any) -> Any:
     """Draws of the log weights of K clusters and of their (K, 2) log subweights."""
-    shapes = new_array(len(counts) + 1 + 2 * len(sides), np.float64)
-    fill_weight_shapes(shapes, prior, counts, sides)
+    shapes = gamma_shapes(prior, counts, sides, NO_FREEDOMS, 0)
     return log_weights_of(standard_gammas(key, shapes), len(sides))

@@ -8,6 +8,7 @@ results from the cache. If a child fails, only time is lost: the fit compiles wh
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -16,22 +17,25 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+from dpmmwrap.families import compiled_kinds
 from dpmmwrap.numerics.side_by_side import usable_cores
 
 SENTENCE = "dpmmwrap: compiling, once on this machine"
 MORE = "dpmmwrap: compiling more code for this fit"
 """The message if something has been compiled before, for other kinds of data."""
+EXACT_MOVES = ("points", "merges")
+"""The tasks that compile exact moves."""
 SERIAL = "DPMMWRAP_COMPILE_ALONE"
 """An environment variable that turns parallel compilation off. Set in child processes, and by users."""
 
 
 def task_names(kinds: Iterable[str], draws: bool = False) -> list[str]:
-    """The tasks that fits of these kinds need, in order."""
-    from dpmmwrap.sampler.tiny_runs import KINDS
-
-    more = ("draws",) if draws else ()
+    """The tasks for fits of these kinds, in an order in which tasks side by side hardly overlap: all searches, then the
+    other loops, beginning with the kind whose search is the last."""
     # A user-defined family is compiled when it is used.
-    return [f"{kind} {task}" for kind in kinds if kind in KINDS for task in (*KINDS[kind], *more)]
+    known = [kind for kind in kinds if kind in compiled_kinds()]
+    others = (*EXACT_MOVES, "draws") if draws else EXACT_MOVES
+    return [f"{kind} search" for kind in known] + [f"{kind} {task}" for kind in reversed(known) for task in others]
 
 
 def missing(names: Iterable[str]) -> list[str]:
@@ -105,7 +109,7 @@ def share_out(names: list[str]) -> None:
                         )
                     )  # fmt: skip
             if children:
-                work_here(Path(taken), names)
+                work(Path(taken), names)
             for child in children:
                 child.wait()
         finally:
@@ -121,23 +125,25 @@ def python_path() -> str:
     return os.pathsep.join(dict.fromkeys([cache, *(path for path in sys.path if path)]))
 
 
-def work_here(taken: Path, names: list[str]) -> None:
-    """Run tasks in this process, which keeps the compiled code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        work(taken, names)
-
-
 def work(taken: Path, names: list[str]) -> None:
     """Run the tasks that no other process has taken. The fit compiles whatever a failed task has not."""
-    from dpmmwrap.sampler.tiny_runs import tasks
+    from dpmmwrap.sampler.tiny_runs import TASKS
 
-    known = dict(tasks())
-    for name in names:
-        # Also where another process has taken it.
-        with contextlib.suppress(Exception):
-            (taken / name).touch(exist_ok=False)
-            known[name]()
+    collecting = gc.isenabled()
+    # The compiler leaves many objects that live on, and few to collect.
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name in names:
+                # Also where another process has taken it.
+                with contextlib.suppress(Exception):
+                    (taken / name).touch(exist_ok=False)
+                    kind, task = name.rsplit(" ", 1)
+                    TASKS[task](kind)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 if __name__ == "__main__":

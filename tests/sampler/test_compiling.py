@@ -69,13 +69,14 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_it_is_said_when_it_is_so(cold: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     compiling.prepare(["diag"])
-    assert cold == [["diag search", "diag exact"]]
+    assert cold == [["diag search", "diag points", "diag merges"]]
     assert capsys.readouterr().err == "dpmmwrap: compiling, once on this machine\n"
     compiling.prepare(["diag"])
     compiling.prepare(["a family of one's own"])
     assert len(cold) == 1 and capsys.readouterr().err == ""
     assert compiling.prepare(["diag", "full"], draws=True) == cold[1]
-    assert cold[1] == ["diag draws", "full search", "full sweep", "full exact", "full draws"]
+    exact_moves = [f"full {task}" for task in ("points", "merges", "draws")]
+    assert cold[1] == ["full search", *exact_moves, "diag draws"]
     assert capsys.readouterr().err == "dpmmwrap: compiling more code for this fit\n"
 
 
@@ -85,41 +86,43 @@ def test_children_compile_nothing_side_by_side(cold: list[list[str]], monkeypatc
 
 
 def test_every_task_has_a_name() -> None:
-    from dpmmwrap.families import compiled_tasks
-    from dpmmwrap.sampler.tiny_runs import EXAMPLES, tasks
+    from dpmmwrap.families import compiled_kinds
+    from dpmmwrap.sampler.tiny_runs import EXAMPLES, TASKS
 
-    assert set(EXAMPLES) == set(compiled_tasks())
-    assert {name for name, _ in tasks()} == set(compiling.task_names(EXAMPLES, draws=True))
+    assert set(EXAMPLES) == set(compiled_kinds())
+    names = {f"{kind} {task}" for kind in EXAMPLES for task in TASKS}
+    assert names == set(compiling.task_names(EXAMPLES, draws=True))
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_no_task_fails() -> None:
     """Where one does, nothing is said, and whoever fits waits for longer."""
-    from dpmmwrap.sampler.tiny_runs import tasks
+    from dpmmwrap.sampler.tiny_runs import EXAMPLES, TASKS
 
-    for _, task in tasks():
-        task()
+    for kind in EXAMPLES:
+        for task in TASKS.values():
+            task(kind)
 
 
 def test_a_process_takes_what_nobody_has_taken(tmp_path: Path) -> None:
     (tmp_path / "no such task").touch()
-    command = [sys.executable, "-m", "dpmmwrap.sampler.compiling", str(tmp_path), "no such task", "diag exact"]
+    command = [sys.executable, "-m", "dpmmwrap.sampler.compiling", str(tmp_path), "no such task", "diag points"]
     environment = os.environ | {"PYTHONPATH": compiling.python_path(), compiling.SERIAL: "1"}
     subprocess.run(command, env=environment, check=True)
-    assert {path.name for path in tmp_path.iterdir()} == {"no such task", "diag exact"}
+    assert {path.name for path in tmp_path.iterdir()} == {"no such task", "diag points"}
 
 
 def test_a_task_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
-    compiling.work_here(tmp_path, ["no such task", "diag exact"])
-    assert {path.name for path in tmp_path.iterdir()} == {"no such task", "diag exact"}
+    compiling.work(tmp_path, ["no such task", "diag points"])
+    assert {path.name for path in tmp_path.iterdir()} == {"no such task", "diag points"}
 
 
 def test_one_process_of_several_is_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever is quicker takes the task; both come to an end."""
     done: list[list[str]] = []
-    monkeypatch.setattr(compiling, "work_here", lambda taken, names: done.append(names))
+    monkeypatch.setattr(compiling, "work", lambda taken, names: done.append(names))
     monkeypatch.setattr(compiling, "usable_cores", lambda: 2)
-    compiling.share_out(["diag exact", "diag search"])
+    compiling.share_out(["diag points", "diag search"])
     monkeypatch.setattr(compiling, "usable_cores", lambda: 1)
-    compiling.share_out(["diag exact", "diag search"])
-    assert done == [["diag exact", "diag search"]]
+    compiling.share_out(["diag points", "diag search"])
+    assert done == [["diag points", "diag search"]]

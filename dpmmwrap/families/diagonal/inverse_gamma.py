@@ -15,7 +15,7 @@ from dpmmwrap.families.diagonal.prior import NumericTables, Posteriors
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
-from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
+from dpmmwrap.numerics.variates import derived_key, standard_gammas, standard_normals
 
 # Re-exported from `prior`, where they are available without numba.
 __all__ = ["NumericTables", "Posteriors"]
@@ -95,26 +95,25 @@ def union_log_marginals(prior: Any, tied: Any, counts: Any, sums: Any, one: Any,
     return found
 
 
-@compiled
 def draw(key: Any, posterior: Any) -> Any:
-    """Draw a precision and a mean for every cluster and feature. Return factors (roots of the precisions), offsets
-    (mean times factor) and the terms log factor - log(2 pi) / 2, all (K, D) in float32, and the terms' sums in
-    float64."""
+    """Draw a precision and a mean for every cluster and feature, see `drawn_terms`."""
     count, dim = posterior.means.shape
-    shared, one_strength = posterior.scales.shape[1] == 1, posterior.strengths.shape[1] == 1
-    one_freedom = posterior.freedoms.shape[1] == 1
-    width = posterior.scales.shape[1]
-    shapes = new_array(count * width, np.float64)
-    for k in range(count):
-        for j in range(width):
-            shapes[k * width + j] = 0.5 * posterior.freedoms[k, 0 if one_freedom else j]
-    gammas = standard_gammas(key, shapes)
-    normals = standard_normals(key_from(key, np.uint64(1 << 40)), count * dim)
+    shapes = np.broadcast_to(0.5 * posterior.freedoms, posterior.scales.shape)
+    gammas = standard_gammas(key, shapes.flatten())
+    return drawn_terms(posterior, gammas, standard_normals(derived_key(key, 1 << 40), count * dim))
+
+
+@compiled
+def drawn_terms(posterior: Any, gammas: Any, normals: Any) -> Any:
+    """Factors (roots of the precisions), offsets (mean times factor) and the terms log factor - log(2 pi) / 2, all
+    (K, D) in float32, and the terms' sums in float64, from the random variables of each cluster in turn."""
+    count, dim = posterior.means.shape
+    width, one_strength = posterior.scales.shape[1], posterior.strengths.shape[1] == 1
     factors, offsets = new_array((count, dim), np.float32), new_array((count, dim), np.float32)
     terms, totals = new_array((count, dim), np.float32), new_zeros(count, np.float64)
     for k in range(count):
         for j in range(dim):
-            at = 0 if shared else j
+            at = 0 if width == 1 else j
             factor = math.sqrt(2.0 * gammas[k * width + at] / posterior.scales[k, at])
             step = np.float64(normals[k * dim + j]) / math.sqrt(posterior.strengths[k, 0 if one_strength else j])
             factors[k, j] = factor

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.numerics.labels import CUTOFF
-from dpmmwrap.numerics.special import exp_float32, inlined, inner, log_float32, new_zeros
+from dpmmwrap.numerics.special import exp_float32, inlined, inner, log_float32
 from dpmmwrap.numerics.variates import random_bits, uniform
 
 LANES = 64
@@ -27,13 +27,6 @@ def padded(dim: Any) -> Any:
     """Number of rows of a block and of the matrices multiplied by it: the features rounded up to a multiple of four
     with zeros, but only 2 for one or two features."""
     return 2 if dim <= 2 else (dim + 3) // 4 * 4
-
-
-@inner
-def new_block(dim: Any) -> Any:
-    """Allocate a block (rows, LANES); return it together with the same memory as a flat array."""
-    flat = new_zeros(padded(dim) * LANES, np.float32)
-    return flat.reshape(padded(dim), LANES), flat
 
 
 @inlined

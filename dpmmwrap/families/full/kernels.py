@@ -31,16 +31,15 @@ from dpmmwrap.families.full.blocks import (
     gather,
     log_densities,
     narrow,
-    new_block,
+    padded,
     proposal_log_prob,
     set_aside,
     take_weights,
     weigh,
 )
 from dpmmwrap.families.full.wishart import Statistics
-from dpmmwrap.numerics.labels import CUTOFF, sort_by_label
-from dpmmwrap.numerics.special import compiled, exp_float32, inner, new_array, new_zeros
-from dpmmwrap.numerics.variates import key_from
+from dpmmwrap.numerics.labels import CUTOFF
+from dpmmwrap.numerics.special import compiled, exp_float32, new_zeros
 
 
 class ClusterTables(NamedTuple):
@@ -118,19 +117,20 @@ class Workspace(NamedTuple):
     """Weights of the points; empty if points have none."""
 
 
-@inner
-def new_workspace(count: Any, dim: Any, weights: Any) -> Any:
-    block, flat = new_block(dim)
+def new_workspace(count: int, dim: int, weighted: bool) -> Workspace:
+    """Arrays for blocks of points with `count` clusters."""
+    padded_dim = padded.py_func(dim)
+    flat = np.zeros(padded_dim * LANES, np.float32)
     return Workspace(
-        np.empty(LANES, np.uint64), block, flat, new_array(4 * LANES, np.float32), np.empty((2, LANES), np.float32),
-        np.empty(LANES, np.float32), new_array((count + 1, LANES), np.float32), np.empty(LANES, np.float32),
-        np.empty(LANES, np.int32), new_array(count + 1, np.int32), np.empty((2, LANES), np.uint64),
-        np.empty((2, dim, BUFFER), np.float64), np.empty(LANES, np.float64),
-        np.empty((2, BUFFER if len(weights) > 0 else 0), np.float64),
+        np.empty(LANES, np.uint64), flat.reshape(padded_dim, LANES), flat, np.empty(4 * LANES, np.float32),
+        np.empty((2, LANES), np.float32), np.empty(LANES, np.float32), np.empty((count + 1, LANES), np.float32),
+        np.empty(LANES, np.float32), np.empty(LANES, np.int32), np.empty(count + 1, np.int32),
+        np.empty((2, LANES), np.uint64), np.empty((2, dim, BUFFER)), np.empty(LANES),
+        np.empty((2, BUFFER if weighted else 0)),
     )  # fmt: skip
 
 
-@inner
+@compiled
 def draw_labels(
     X: Any, weights: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any,
     greedy: Any, work: Any,
@@ -193,15 +193,17 @@ def draw_labels(
                 labels[rows[b]] = survivors[chosen[b]]
 
 
-@inner
+@compiled
 def draw_sublabels(
     X: Any, weights: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any,
-    greedy: Any, work: Any, own: Any, scaled: Any,
+    greedy: Any, work: Any, own: Any, scaled: Any, given: Any, most: Any,
 ) -> None:  # fmt: skip
     """Draw new sublabels for the rows of a chunk, which are ordered by label, and sum the statistics. A weight counts
     copies of a point or, with `scaled`, multiplies its precision.
 
     The log probability with which each cluster's sublabels were drawn is added to its entry of proposal_log_probs.
+    Sublabels that are `given` (one per row, in the order of `sorted_rows`) are only written and their statistics
+    summed. The points of a side are added to its sums as soon as there are more than `most`.
     """
     factors, offsets, log_peaks = subclusters.factors, subclusters.offsets, subclusters.log_peaks
     counts, sums, squares, proposal_log_probs = own.counts, own.sums, own.squares, own.proposal_log_probs
@@ -213,27 +215,31 @@ def draw_sublabels(
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins, c, rows, block)
             take_weights(weights, rows, work.lane_weights)
-            for side in range(2):
-                k = 2 * c + side
-                log_densities(factors, k, offsets, k, log_peaks[k], flat, z, logs, side)
-                if scaled:
-                    narrow(logs, side, log_peaks[k], work.lane_weights)
-                else:
-                    weigh(logs, side, weights, work.lane_weights)
-            if greedy:
-                for b in range(LANES):
-                    uniforms[b] = np.float32(0.5)
+            if len(given) > 0:
+                for b in range(n):
+                    uniforms[b] = given[first + b]
             else:
-                draw_uniforms(key, rows, np.uint64(0), uniforms)
-            for b in range(LANES):
-                # Right if u < 1 / (1 + e^-t). With e = e^-|t| the exponential cannot overflow.
-                t = logs[1, b] - logs[0, b]
-                odds = exp_float32(-abs(t))
-                share = np.float32(1) if t > np.float32(0) else odds
-                uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
-                logs[0, b] = t
-                logs[1, b] = np.float32(1) + odds
-            proposal_log_probs[c] += proposal_log_prob(uniforms, logs, n)
+                for side in range(2):
+                    k = 2 * c + side
+                    log_densities(factors, k, offsets, k, log_peaks[k], flat, z, logs, side)
+                    if scaled:
+                        narrow(logs, side, log_peaks[k], work.lane_weights)
+                    else:
+                        weigh(logs, side, weights, work.lane_weights)
+                if greedy:
+                    for b in range(LANES):
+                        uniforms[b] = np.float32(0.5)
+                else:
+                    draw_uniforms(key, rows, np.uint64(0), uniforms)
+                for b in range(LANES):
+                    # Right if u < 1 / (1 + e^-t). With e = e^-|t| the exponential cannot overflow.
+                    t = logs[1, b] - logs[0, b]
+                    odds = exp_float32(-abs(t))
+                    share = np.float32(1) if t > np.float32(0) else odds
+                    uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
+                    logs[0, b] = t
+                    logs[1, b] = np.float32(1) + odds
+                proposal_log_probs[c] += proposal_log_prob(uniforms, logs, n)
             right: Any = 0
             for b in range(n):
                 # Written to both lists and counted in one: this avoids a branch, and a counter that waits for memory.
@@ -242,121 +248,16 @@ def draw_sublabels(
                 is_right = np.int64(uniforms[b] > np.float32(0))
                 sublabels[rows[b]] = is_right
                 right += is_right
-            for side in range(2):
+            for side in range(counts.shape[1]):
                 found = right if side else n - right
                 set_aside(block, work.lane_weights, lanes, found, points, work.weights, side, filled[side])
                 filled[side] += found
-                if filled[side] > BUFFER - LANES:
+                if filled[side] > most:
                     add_points(points, work.weights, filled[side], counts, sums, squares, c, side)
                     filled[side] = 0
-        for side in range(2):
+        for side in range(counts.shape[1]):
             add_points(points, work.weights, filled[side], counts, sums, squares, c, side)
             filled[side] = 0
-
-
-@compiled
-def sweep(
-    X: Any, weights: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any,
-    greedy: Any, sums: Any,
-) -> None:  # fmt: skip
-    """Draw labels and sublabels and sum statistics for groups of chunks, one group after the other.
-
-    Group g has the chunks groups[g] to groups[g + 1] and sums of its own; chunk c has the rows bounds[c] to bounds[c +
-    1]. `by_label` is the order by old labels on entry and by new labels on return.
-    """
-    clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
-    count, dim = neighbours.origins.shape
-    work = new_workspace(count, dim, weights)
-    for group in range(len(groups) - 1):
-        own = Sums(sums.counts[group], sums.sums[group], sums.squares[group], sums.proposal_log_probs[group])
-        for chunk in range(groups[group], groups[group + 1]):
-            begin, end = bounds[chunk], bounds[chunk + 1]
-            part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
-            its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
-            its_weights = weights[begin:end]
-            draw_labels(
-                part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work
-            )
-            sort_by_label(its_labels, its_starts, its_rows)
-            draw_sublabels(
-                part, its_weights, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key,
-                greedy, work, own, False,
-            )  # fmt: skip
-
-
-@inner
-def sum_clusters(X: Any, weights: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
-    """Sum the statistics of the rows of a chunk, which are ordered by label."""
-    rows, block, points, lanes = work.rows, work.block, work.points, work.lanes
-    for lane in range(LANES):
-        lanes[0, lane] = lane
-    counts, sums, squares = own
-    for c in range(len(origins)):
-        filled: Any = np.int64(0)
-        for first in range(starts[c], starts[c + 1], LANES):
-            n = min(LANES, starts[c + 1] - first)
-            gather(X, sorted_rows, first, n, origins, c, rows, block)
-            take_weights(weights, rows, work.lane_weights)
-            set_aside(block, work.lane_weights, lanes, n, points, work.weights, 0, filled)
-            filled += n
-            if filled > BUFFER - LANES:
-                add_points(points, work.weights, filled, counts, sums, squares, c, 0)
-                filled = np.int64(0)
-        add_points(points, work.weights, filled, counts, sums, squares, c, 0)
-
-
-@compiled
-def sweep_labels(
-    X: Any, weights: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any,
-    key: Any, counts: Any, sums: Any, squares: Any,
-) -> None:  # fmt: skip
-    """Draw labels and sum statistics of groups of chunks, like `sweep`, but without subclusters."""
-    count, dim = neighbours.origins.shape
-    work = new_workspace(count, dim, weights)
-    for group in range(len(groups) - 1):
-        for chunk in range(groups[group], groups[group + 1]):
-            begin, end = bounds[chunk], bounds[chunk + 1]
-            part, its_labels, its_key = X[begin:end], labels[begin:end], key_from(key, begin)
-            its_starts, its_rows = by_label.starts[chunk], by_label.rows[begin:end]
-            its_weights = weights[begin:end]
-            draw_labels(part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
-            sort_by_label(its_labels, its_starts, its_rows)
-            own = (counts[group], sums[group], squares[group])
-            sum_clusters(part, its_weights, its_starts, its_rows, neighbours.origins, work, own)
-
-
-@compiled
-def start_subclusters(
-    X: Any, weights: Any, sublabels: Any, rows: Any, sides: Any, bounds: Any, origins: Any, counts: Any, sums: Any,
-    squares: Any,
-) -> None:  # fmt: skip
-    """Write the sublabels of whole clusters and sum the statistics of their subclusters. O(n D^2).
-
-    Cluster c has the rows and sides bounds[c] to bounds[c + 1].
-    """
-    dim = origins.shape[1]
-    places, lanes, points = (
-        np.empty(LANES, np.uint64),
-        np.empty((2, LANES), np.uint64),
-        np.empty((2, dim, LANES), np.float64),
-    )
-    block, _ = new_block(dim)
-    lane_weights, own_weights = np.empty(LANES, np.float64), np.empty((2, LANES if len(weights) > 0 else 0), np.float64)
-    for c in range(len(origins)):
-        for first in range(bounds[c], bounds[c + 1], LANES):
-            n = min(LANES, bounds[c + 1] - first)
-            gather(X, rows, first, n, origins, c, places, block)
-            take_weights(weights, places, lane_weights)
-            for b in range(n):
-                sublabels[places[b]] = sides[first + b]
-            for side in range(2):
-                found = np.int64(0)
-                for b in range(n):
-                    # Always written but counted only if true: this avoids an unpredictable branch.
-                    lanes[side, found] = b
-                    found += sides[first + b] == side
-                set_aside(block, lane_weights, lanes, found, points, own_weights, side, np.int64(0))
-                add_points(points, own_weights, found, counts, sums, squares, c, side)
 
 
 @compiled

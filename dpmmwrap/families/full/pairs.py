@@ -12,7 +12,6 @@ from dpmmwrap.families.full.blocks import (
     gather,
     log_densities,
     narrow,
-    new_block,
     padded,
     proposal_log_prob,
     take_weights,
@@ -32,13 +31,25 @@ LEVELS = 20
 """Number of squared radii 1, sqrt 2, 2, ... at which the probability of a cluster with tails is bounded from below."""
 
 
-@compiled
 def neighbour_tables(
-    log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, cutoff: Any, heaviness: Any,
-    powers: Any,
-) -> Any:  # fmt: skip
+    log_weights: Any, drawn: Any, cutoff: float, tails: Any = (NO_TAILS, NO_TAILS)
+) -> tuple[ClusterTables, Neighbours]:
+    """The tables of the clusters and of their neighbours from drawn parameters (`wishart.Gaussians`); `tails` are
+    heaviness and powers."""
+    own, log_peaks, origins, offsets, radii, *distances = neighbour_radii(
+        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, cutoff
+    )
+    heaviness, powers = tails
+    shares = tail_shares(*distances, log_peaks, cutoff, *tails, radii) if len(heaviness) else NO_SHARES
+    neighbours = Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
+    return ClusterTables(own, log_peaks, heaviness, powers, shares), neighbours
+
+
+@compiled
+def neighbour_radii(log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, cutoff: Any) -> Any:
     """Tables of the clusters and, for each one, what its points need to know about the others: origins (float32 means),
-    offsets W_k (m_k - origin_c), and the squared radius about c within which k cannot matter. O(K^2 D^2).
+    offsets W_k (m_k - origin_c), and the squared radius about c within which k cannot matter; also the delta^2 and
+    sigma^2 below (K, K), the latter not yet divided by the former. O(K^2 D^2).
 
     Factors and offsets are padded with zeros to the rows of a block.
 
@@ -61,10 +72,11 @@ def neighbour_tables(
                 own[k, i, j] = factors[i, j, k] = precision_factors[k, i, j]
     offsets = new_zeros((count * count, padded(dim)), np.float32)
     radii = new_array((count, count), np.float32)
-    shares = new_array((min(count, len(heaviness)), LEVELS), np.float32)
+    deltas, sigmas = new_array((count, count), np.float64), new_array((count, count), np.float64)
     gap, pull = new_array((dim, count), np.float64), new_array((dim, count), np.float64)
-    total, delta2, sigma2 = new_array(count, np.float64), new_array(count, np.float64), new_array(count, np.float64)
+    total = new_array(count, np.float64)
     for c in range(count):
+        delta2, sigma2 = deltas[c], sigmas[c]
         for k in range(count):
             delta2[k] = sigma2[k] = 0.0
         for i in range(dim):
@@ -90,14 +102,24 @@ def neighbour_tables(
                 sigma2[k] += pull[i, k] * pull[i, k]
         for k in range(count):
             needed, ratio = cutoff + log_peaks[k] - log_peaks[c], sigma2[k] / max(delta2[k], 1e-300)
-            if len(heaviness) > 0 and max(heaviness[c], heaviness[k]) > 0.0:
-                radii[c, k] = _safe_radius2_with_tails(delta2[k], ratio, needed, heaviness, powers, c, k)
-            else:
-                radii[c, k] = _safe_radius2(delta2[k], ratio, 2.0 * needed)
+            radii[c, k] = _safe_radius2(delta2[k], ratio, 2.0 * needed)
         radii[c, c] = -1.0
-        if len(heaviness) > 0:
-            _least_shares(delta2, sigma2, log_peaks, heaviness, powers, c, shares)
-    return ClusterTables(own, log_peaks, heaviness, powers, shares), origins, offsets, radii
+    return own, log_peaks, origins, offsets, radii, deltas, sigmas
+
+
+@compiled
+def tail_shares(deltas: Any, sigmas: Any, log_peaks: Any, cutoff: Any, heaviness: Any, powers: Any, radii: Any) -> Any:
+    """Change the radii of pairs with tails; return lower bounds on the clusters' posterior probabilities."""
+    count = len(log_peaks)
+    shares = new_array((count, LEVELS), np.float32)
+    for c in range(count):
+        delta2, sigma2 = deltas[c], sigmas[c]
+        for k in range(count):
+            if c != k and max(heaviness[c], heaviness[k]) > 0.0:
+                needed, ratio = cutoff + log_peaks[k] - log_peaks[c], sigma2[k] / max(delta2[k], 1e-300)
+                radii[c, k] = _safe_radius2_with_tails(delta2[k], ratio, needed, heaviness, powers, c, k)
+        _least_shares(delta2, sigma2, log_peaks, heaviness, powers, c, shares)
+    return shares
 
 
 @inner
@@ -189,19 +211,17 @@ def kernel_tables(
     log_weights: Any, log_subweights: Any, drawn: Any, cutoff: float = CUTOFF, tails: Any = (NO_TAILS, NO_TAILS)
 ) -> Tables:
     """Convert drawn parameters (`wishart.Gaussians`) to the kernels' tables; `tails` are heaviness and powers."""
-    clusters, origins, offsets, radii = neighbour_tables(
-        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, cutoff, *tails
-    )
+    clusters, neighbours = neighbour_tables(log_weights, drawn, cutoff, tails)
     subclusters = subcluster_tables(
-        log_subweights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, origins
+        log_subweights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, neighbours.origins
     )
-    return Tables(clusters, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii), subclusters)
+    return Tables(clusters, neighbours, subclusters)
 
 
 @compiled
 def reverse_proposal_log_prob(
     X: Any, weights: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any,
-    found: Any, scaled: Any,
+    found: Any, scaled: Any, work: Any,
 ) -> None:  # fmt: skip
     """For each pair of clusters and each group of chunks, the log probability that their points draw the labels they
     have when only these two labels are available.
@@ -212,14 +232,12 @@ def reverse_proposal_log_prob(
     factors, log_peaks = tables.clusters.factors, tables.clusters.log_peaks
     origins, offsets = tables.neighbours.origins, tables.neighbours.offsets
     rows_in_order, starts = by_label.rows, by_label.starts
-    dim = origins.shape[1]
-    rows, z = np.empty(LANES, np.uint64), new_array(4 * LANES, np.float32)
-    block, flat = new_block(dim)
-    lane_weights = np.empty(LANES, np.float64)
-    logs = np.empty((2, LANES), np.float32)
+    rows, block, flat, z, logs, lane_weights = work.rows, work.block, work.flat, work.z, work.logs, work.lane_weights
     # `proposal_log_prob` takes log odds of two sides: here side 0 is the point's own cluster, which every point has
     # drawn.
-    shown = np.zeros(LANES, np.float32)
+    shown = work.uniforms
+    for b in range(LANES):
+        shown[b] = np.float32(0)
     for pair in range(len(one)):
         least = -margin[pair] - 1e-6 * (1.0 + abs(margin[pair]))
         before = 0.0

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpmmwrap.families.base import ClusterPosteriors, Model, take, with_outlier_weight
 from dpmmwrap.families.full import kernels, pairs, wishart
+from dpmmwrap.families.full.blocks import BUFFER, LANES
 from dpmmwrap.families.full.collapsed import WhitenedClusters
 from dpmmwrap.families.full.expected import start
 from dpmmwrap.families.full.gaps import (
@@ -19,7 +20,14 @@ from dpmmwrap.families.full.gaps import (
     find_gaps,
     precisions_of,
 )
-from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Sums, Tables
+from dpmmwrap.families.full.kernels import (
+    ClusterTables,
+    Neighbours,
+    SubclusterTables,
+    Sums,
+    Tables,
+    new_workspace,
+)
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.families.points import NO_WEIGHTS, FamilyPoints, Merges
@@ -27,7 +35,7 @@ from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8
 from dpmmwrap.numerics.cells import has_missing
 from dpmmwrap.numerics.chunks import Chunks, Stretch
 from dpmmwrap.numerics.digests import rows_digest
-from dpmmwrap.numerics.labels import CUTOFF, LabelOrder
+from dpmmwrap.numerics.labels import CUTOFF, LabelOrder, sort_by_label
 from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.partitions.gibbs_type import GibbsType
@@ -35,6 +43,10 @@ from dpmmwrap.partitions.hastings import MergeRule
 
 GAPS_KEY = 1 << 56
 """Offset of the key for missing values from the sweep's key."""
+NO_SUBCLUSTERS = SubclusterTables(
+    np.empty((0, 0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.float32)
+)
+NO_SIDES, NO_LOGS = np.empty(0, np.uint8), np.empty(0)
 WEIGHTED_GAPS = "weights and missing values together need covariance_type='diag' or 'spherical'"
 
 
@@ -116,14 +128,14 @@ class FullPoints(FamilyPoints):
         row: int,
         stays: int,
         wanted: int,
-        tables: tuple[ClusterTables, Neighbours],
+        tables: Tables,
         key: Any,
     ) -> None:
         """Missing values of the row are drawn again, given the cluster where it stays."""
         self.add_to_statistics(statistics, wanted, row, -1)
         if self.gaps is not None and row in self.gaps.rows:
             only, labels = find_gaps(self.given[row : row + 1]), np.array([stays], np.int32)
-            gaussians = precisions_of(tables[1].origins, tables[0].factors, tables[0].log_peaks)
+            gaussians = precisions_of(tables.neighbours.origins, tables.clusters.factors, tables.clusters.log_peaks)
             own = self.filled[row : row + 1]
             fill_given_labels(own, only, labels, gaussians, 1, derived_key(key, GAPS_KEY + row), no_matrices(self.X))
         self.add_to_statistics(statistics, stays, row, 1)
@@ -173,67 +185,48 @@ class FullPoints(FamilyPoints):
         log_weights, _, drawn = wishart.draw_parameters(
             key, weights, bundle.counts[model.outliers : count], np.empty((0, 2)), posterior
         )
-        return (
-            with_outlier_weight(model, log_weights), drawn.means, drawn.precision_factors, drawn.log_peak_densities
-        )  # fmt: skip
+        return with_outlier_weight(model, log_weights), drawn
 
-    def cluster_tables(self, drawn: tuple[Any, ...]) -> tuple[ClusterTables, Neighbours]:
-        own, origins, offsets, radii = pairs.neighbour_tables(*drawn, self.cutoff, pairs.NO_TAILS, pairs.NO_TAILS)
-        return own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
+    def cluster_tables(self, drawn: tuple[Any, ...]) -> Tables:
+        log_weights, gaussians = drawn
+        return Tables(*pairs.neighbour_tables(log_weights, gaussians, self.cutoff), NO_SUBCLUSTERS)
 
     def sweep_groups(
-        self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Tables, key: Any, greedy: bool
-    ) -> Nodes:
-        count, dim = tables.neighbours.origins.shape
+        self, labels: IntArray, sublabels: UInt8Array | None, by_label: LabelOrder, tables: Tables, key: Any,
+        greedy: bool,
+    ) -> Nodes:  # fmt: skip
+        (count, dim), sides = tables.neighbours.origins.shape, sides_of(sublabels)
         self.draw_missing(tables.clusters, tables.neighbours, key)
-        stretch, bounds = self.chunks.stretch, self.chunks.bounds
-        its_key = derived_key(key, stretch.first_row)
 
         def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
-            counts, totals, squares = new_sums(end - begin, count, 2, dim)
-            sums = Sums(counts, totals, squares, np.zeros((end - begin, count)))
-            groups = stretch.groups[begin : end + 1]
-            kernels.sweep(
-                self.X, self.weights, labels, sublabels, bounds, groups, by_label, tables, its_key, greedy, sums
-            )
+            sums = Sums(*new_sums(end - begin, count, sides, dim), np.zeros((end - begin, count)))
+            work = new_workspace(count, dim, len(self.weights) > 0)
+            for group, chunk, some in self.chunks.in_groups(begin, end):
+                X, weights, starts, rows = self.X[some], self.weights[some], by_label.starts[chunk], by_label.rows[some]
+                its_key = derived_key(key, self.chunks.stretch.first_row + some.start)
+                kernels.draw_labels(
+                    X, weights, labels[some], starts, rows, tables.clusters, tables.neighbours, its_key, greedy, work
+                )
+                sort_by_label(labels[some], starts, rows)
+                own = Sums(*(total[group] for total in sums))
+                draw_sides(X, weights, sublabels, some, starts, rows, tables, its_key, greedy, work, own, False)
             return sums
 
-        return self.chunks.sum_groups(sweep_part, 2 * count * (dim * dim + dim + 1))
+        return self.chunks.sum_groups(sweep_part, sides * count * (dim * dim + dim + 1))
 
     def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[Statistics, Float64Array]:
         return statistics_from(total[:3], tables.neighbours.origins), total[3]
 
-    def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Any, key: Any) -> Nodes:
-        count, dim = tables[1].origins.shape
-        self.draw_missing(tables[0], tables[1], key)
-        stretch, bounds = self.chunks.stretch, self.chunks.bounds
-        its_key = derived_key(key, stretch.first_row)
+    def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Tables, key: Any) -> Nodes:
+        return self.sweep_groups(labels, None, by_label, tables, key, False)
 
-        def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
-            sums = new_sums(end - begin, count, 1, dim)
-            groups = stretch.groups[begin : end + 1]
-            kernels.sweep_labels(self.X, self.weights, labels, bounds, groups, by_label, *tables, its_key, *sums)
-            return sums
-
-        return self.chunks.sum_groups(sweep_part, count * (dim * dim + dim + 1))
-
-    def finish_labels(self, total: tuple[Any, ...], tables: tuple[ClusterTables, Neighbours]) -> Statistics:
-        return statistics_from(total, tables[1].origins)
+    def finish_labels(self, total: tuple[Any, ...], tables: Tables) -> Statistics:
+        return self.finish_sweep(total, tables)[0]
 
     def pair_groups(
         self, by_label: LabelOrder, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Nodes:
-        stretch = self.chunks.stretch
-        found = np.zeros((len(one), len(stretch.groups) - 1))
-
-        def look_at(begin: int, end: int) -> None:
-            pairs.reverse_proposal_log_prob(
-                self.X, self.weights, self.chunks.bounds, stretch.groups, by_label, tables, one[begin:end],
-                other[begin:end], margins[begin:end], found[begin:end], False,
-            )  # fmt: skip
-
-        self.chunks.run(look_at, len(one), len(one))
-        return reduce_groups(stretch.first_group, (found.T,))
+        return pair_groups(self.X, self.weights, self.chunks, by_label, tables, one, other, margins, False)
 
     def origins_of(self, members: Sequence[IntArray]) -> Float32Array:
         # Without members any origin will do.
@@ -331,7 +324,7 @@ def no_matrices(X: Float32Array) -> Float64Array:
     return np.zeros((0, X.shape[1], X.shape[1]))
 
 
-def new_sums(groups: int, clusters: int, sides: int, dim: int) -> tuple[Any, ...]:
+def new_sums(groups: int, clusters: int, sides: int, dim: int) -> tuple[Any, Any, Any]:
     """Zero counts, sums and squares."""
     shape = (groups, clusters, sides)
     return np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim))
@@ -344,11 +337,52 @@ def start_groups(
     """Write the sublabels of a cluster; return its sums in the groups from `begin` to `end`."""
     rows, sums = members.astype(chunks.row_type, copy=False), new_sums(end - begin, 1, 2, X.shape[1])
     bounds = np.searchsorted(rows, chunks.group_rows()[begin : end + 1])
-    kernels.start_subclusters(
-        X, weights, sublabels, rows, sides, bounds, np.repeat(origin[None], end - begin, axis=0),
-        *(total.reshape(end - begin, *total.shape[2:]) for total in sums),
+    counts, totals, squares = (total.reshape(end - begin, *total.shape[2:]) for total in sums)
+    own = Sums(counts, totals, squares, NO_LOGS)
+    kernels.draw_sublabels(
+        X, weights, sublabels, bounds, rows, np.repeat(origin[None], end - begin, axis=0), NO_SUBCLUSTERS,
+        np.uint64(0), False, new_workspace(0, X.shape[1], len(weights) > 0), own, False, sides, -1,
     )  # fmt: skip
     return sums
+
+
+def sides_of(sublabels: UInt8Array | None) -> int:
+    """Number of sides of a cluster in sums over points."""
+    return 1 if sublabels is None else 2
+
+
+def draw_sides(
+    X: Float32Array, weights: Float64Array, sublabels: UInt8Array | None, some: slice, starts: IntArray,
+    rows: IntArray, tables: Tables, key: Any, greedy: bool, work: Any, own: Sums, scaled: bool,
+) -> UInt8Array:  # fmt: skip
+    """Draw the sublabels of a chunk and sum its statistics; without sublabels all are 0."""
+    if sublabels is None:
+        drawn = given = np.zeros(len(X), np.uint8)
+    else:
+        drawn, given = sublabels[some], NO_SIDES
+    kernels.draw_sublabels(
+        X, weights, drawn, starts, rows, tables.neighbours.origins, tables.subclusters, key, greedy, work, own, scaled,
+        given, BUFFER - LANES,
+    )  # fmt: skip
+    return drawn
+
+
+def pair_groups(
+    X: Float32Array, weights: Float64Array, chunks: Chunks, by_label: LabelOrder, tables: Tables, one: IntArray,
+    other: IntArray, margins: Float64Array, scaled: bool,
+) -> Nodes:  # fmt: skip
+    """`FamilyPoints.pair_groups` from these tables."""
+    stretch = chunks.stretch
+    found = np.zeros((len(one), len(stretch.groups) - 1))
+
+    def look_at(begin: int, end: int) -> None:
+        pairs.reverse_proposal_log_prob(
+            X, weights, chunks.bounds, stretch.groups, by_label, tables, one[begin:end], other[begin:end],
+            margins[begin:end], found[begin:end], scaled, new_workspace(0, X.shape[1], len(weights) > 0),
+        )  # fmt: skip
+
+    chunks.run(look_at, len(one), len(one))
+    return reduce_groups(stretch.first_group, (found.T,))
 
 
 def statistics_from(total: tuple[Any, ...], origins: Float32Array) -> Statistics:

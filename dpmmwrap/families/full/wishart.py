@@ -17,7 +17,7 @@ from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import derived_key, standard_gammas, standard_normals
-from dpmmwrap.partitions.gibbs_type import fill_weight_shapes, log_weights_of
+from dpmmwrap.partitions.gibbs_type import gamma_shapes, log_weights_of
 
 # Re-exported from `statistics`, where they are available without numba.
 __all__ = ["Gaussians", "Posteriors", "PriorFields", "Statistics"]
@@ -132,18 +132,6 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
             for j in range(i + 1):
                 precision_factors[k, i, j] = rows[j, k]
     return Gaussians(means, precision_factors, log_peak_densities)
-
-
-@compiled
-def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
-    """Shapes of all gamma variables for a draw of the parameters, in the order in which `draw_parameters` reads them:
-    the weights, then the halved chi-squares of `bartlett`, feature by feature."""
-    shapes = new_array(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms), np.float64)
-    first = fill_weight_shapes(shapes, prior, counts, sides)
-    for i in range(dim):
-        for k in range(len(freedoms)):
-            shapes[first + i * len(freedoms) + k] = 0.5 * (freedoms[k] - (dim - 1 - i))
-    return shapes
 
 
 def draw_parameters(key: Any, prior: Any, counts: Any, sides: Any, posterior: Any) -> Any:

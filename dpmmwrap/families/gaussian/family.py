@@ -8,12 +8,7 @@ FAMILY = Family(
     name="gaussian",
     input="numbers",
     priors={"full": "full.prior:NIW", "diag": "diagonal.prior:NIG", "spherical": "diagonal.spherical:SphericalNIG"},
-    compiled={
-        "full": ("search", "sweep", "exact"),
-        "diag": ("search", "exact"),
-        "gaps": ("search", "exact"),
-        "spherical": ("search", "exact"),
-    },
+    compiled=("full", "diag", "gaps", "spherical"),
     covariance_types=("auto", "full", "diag", "spherical"),
     learned=True,
     reference=True,

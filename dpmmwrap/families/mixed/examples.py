@@ -19,7 +19,6 @@ def table() -> Any:
 
 
 EXAMPLES: dict[str, Any] = {"mixed": table}
-EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:

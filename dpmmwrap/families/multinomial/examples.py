@@ -14,7 +14,6 @@ EXAMPLES: dict[str, Any] = {
     "counts": lambda: (counts(), Dirichlet(np.full(GROUPS, 0.1))),
     "sparse": lambda: (csr_array(counts()), Dirichlet(np.full(GROUPS, 0.1))),
 }
-EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:

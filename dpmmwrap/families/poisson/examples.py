@@ -10,7 +10,6 @@ from dpmmwrap.families.example_points import GROUPS, counts
 from dpmmwrap.families.poisson.prior import GammaPoisson
 
 EXAMPLES: dict[str, Any] = {"events": lambda: (counts(), GammaPoisson(np.ones(GROUPS), np.full(GROUPS, 0.3)))}
-EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ FAMILY = Family(
     name="poisson",
     input="counts",
     priors={"poisson": "poisson.prior:GammaPoisson"},
-    compiled={"events": ("search", "exact")},
+    compiled=("events",),
     reason="counts are Poisson",
     exposure=True,
 )

@@ -15,7 +15,6 @@ EXAMPLES: dict[str, Any] = {
     "student-diag": lambda: (numbers(), StudentNIG(np.zeros(DIM), 0.1, np.ones(DIM), 4.0)),
     "student-spherical": lambda: (numbers(), StudentSphericalNIG(np.zeros(DIM), 0.1, np.ones(1), 4.0)),
 }
-EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:

@@ -12,11 +12,7 @@ FAMILY = Family(
         "student-diag": "student.diagonal:StudentNIG",
         "student-spherical": "student.diagonal:StudentSphericalNIG",
     },
-    compiled={
-        "student": ("search", "exact"),
-        "student-diag": ("search", "exact"),
-        "student-spherical": ("search", "exact"),
-    },
+    compiled=("student", "student-diag", "student-spherical"),
     covariance_types=("auto", "full", "diag", "spherical"),
     learned=True,
     prior_file=False,

@@ -11,16 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.full.blocks import LANES, draw_uniforms, gather, log_densities, new_block
-from dpmmwrap.families.full.kernels import Sums as GaussianSums
-from dpmmwrap.families.full.kernels import draw_labels, draw_sublabels, new_workspace, sum_clusters
+from dpmmwrap.families.full.blocks import LANES, draw_uniforms, gather, log_densities
 from dpmmwrap.families.full.pairs import LEVELS
 from dpmmwrap.families.full.wishart import log_normaliser
 from dpmmwrap.families.student.tails import log_evidence
 from dpmmwrap.numerics.labels import sort_by_label
 from dpmmwrap.numerics.special import compiled, inner, log_float32
 from dpmmwrap.numerics.special import compiled_float64 as compiled_in_double
-from dpmmwrap.numerics.variates import key_from, random_bits, standard_gammas
+from dpmmwrap.numerics.variates import random_bits, standard_gammas
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
 SCALES_KEY = 1 << 44
@@ -43,14 +41,13 @@ class Sums(NamedTuple):
 
 @compiled
 def tail_falls(
-    X: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, origins: Any, tails: Any, falls: Any
+    X: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, origins: Any, tails: Any, falls: Any, work: Any
 ) -> None:
     """For each group of chunks, cluster, and degrees of freedom on the grid, sum how far the log densities of the
     points are below that at the mean: falls (groups, K, G). O(D^2 + G) per point."""
     count, dim = origins.shape
-    rows, z, halves = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32), np.empty((1, LANES), np.float32)
+    rows, block, flat, z, halves = work.rows, work.block, work.flat, work.z, work.logs
     none = np.zeros((1, clusters.factors.shape[1]), np.float32)
-    block, flat = new_block(dim)
     for group in range(len(groups) - 1):
         for chunk in range(groups[group], groups[group + 1]):
             part = X[bounds[chunk] : bounds[chunk + 1]]
@@ -81,8 +78,8 @@ def _add_falls(halves: Any, n: Any, dim: Any, tails: Any, falls: Any, group: Any
             falls[group, c, g] += total * (0.5 / tails.heaviness[g] + 0.5 * dim)
 
 
-@inner
-def _find_doubtful(
+@compiled
+def find_doubtful(
     X: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, work: Any,
     doubtful_starts: Any, doubtful: Any,
 ) -> None:  # fmt: skip
@@ -117,8 +114,8 @@ def _find_doubtful(
     doubtful_starts[count] = found
 
 
-@inner
-def _draw_scales(
+@compiled
+def draw_scales(
     X: Any, scales: Any, starts: Any, sorted_rows: Any, clusters: Any, origins: Any, key: Any, work: Any
 ) -> None:
     """Draw scales given the labels, for the rows of a chunk ordered by label."""
@@ -143,89 +140,14 @@ def _draw_scales(
                 scales[rows[b]] = max(scale, 1e-30) if scale != 1.0 else 1.0 + 1e-15
 
 
-@inner
-def _longest(bounds: Any, groups: Any) -> Any:
-    """Number of rows of the longest chunk, plus one."""
-    longest = 0
-    for chunk in range(groups[0], groups[len(groups) - 1]):
-        longest = max(longest, bounds[chunk + 1] - bounds[chunk])
-    return longest + 1
-
-
-@compiled
-def sweep(
-    X: Any, scales: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any,
-    greedy: Any, sums: Any,
-) -> None:  # fmt: skip
-    """Draw labels, scales and sublabels and sum statistics for groups of chunks, like `full.kernels.sweep`."""
-    clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
-    count, dim = neighbours.origins.shape
-    nothing = scales[:0]
-    work = new_workspace(count, dim, scales)
-    doubtful_starts, doubtful = (
-        np.empty_like(by_label.starts[0]),
-        np.empty(_longest(bounds, groups), by_label.rows.dtype),
-    )
-    for group in range(len(groups) - 1):
-        own = GaussianSums(sums.masses[group], sums.sums[group], sums.squares[group], sums.proposal_log_probs[group])
-        for chunk in range(groups[group], groups[group + 1]):
-            begin, end = bounds[chunk], bounds[chunk + 1]
-            part, its_labels, its_sublabels, its_scales = (
-                X[begin:end], labels[begin:end], sublabels[begin:end], scales[begin:end],
-            )  # fmt: skip
-            its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
-            _find_doubtful(
-                part, its_starts, its_rows, clusters, neighbours, its_key, greedy, work, doubtful_starts, doubtful
-            )
-            draw_labels(
-                part, nothing, its_labels, doubtful_starts, doubtful, clusters, neighbours, its_key, greedy, work
-            )
-            sort_by_label(its_labels, its_starts, its_rows)
-            _draw_scales(part, its_scales, its_starts, its_rows, clusters, neighbours.origins, its_key, work)
-            draw_sublabels(
-                part, its_scales, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key,
-                greedy, work, own, True,
-            )  # fmt: skip
-            for row in range(end - begin):
-                c, side = its_labels[row], its_sublabels[row]
-                sums.counts[group, c, side] += 1.0
-                if clusters.heaviness[c] > 0.0:
-                    sums.logs[group, c, side] += math.log(its_scales[row])
-
-
-@compiled
-def sweep_labels(
-    X: Any, scales: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any, key: Any,
-    counts: Any, masses: Any, sums: Any, squares: Any, logs: Any,
-) -> None:  # fmt: skip
-    """`sweep` without subclusters."""
-    count, dim = neighbours.origins.shape
-    nothing = scales[:0]
-    work = new_workspace(count, dim, scales)
-    doubtful_starts, doubtful = (
-        np.empty_like(by_label.starts[0]),
-        np.empty(_longest(bounds, groups), by_label.rows.dtype),
-    )
-    for group in range(len(groups) - 1):
-        own = (masses[group], sums[group], squares[group])
-        for chunk in range(groups[group], groups[group + 1]):
-            begin, end = bounds[chunk], bounds[chunk + 1]
-            part, its_labels, its_scales = X[begin:end], labels[begin:end], scales[begin:end]
-            its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
-            _find_doubtful(
-                part, its_starts, its_rows, clusters, neighbours, its_key, False, work, doubtful_starts, doubtful
-            )
-            draw_labels(
-                part, nothing, its_labels, doubtful_starts, doubtful, clusters, neighbours, its_key, False, work
-            )
-            sort_by_label(its_labels, its_starts, its_rows)
-            _draw_scales(part, its_scales, its_starts, its_rows, clusters, neighbours.origins, its_key, work)
-            sum_clusters(part, its_scales, its_starts, its_rows, neighbours.origins, work, own)
-            for row in range(end - begin):
-                c = its_labels[row]
-                counts[group, c, 0] += 1.0
-                if clusters.heaviness[c] > 0.0:
-                    logs[group, c, 0] += math.log(its_scales[row])
+@compiled_in_double
+def count_scales(labels: Any, sublabels: Any, scales: Any, heaviness: Any, counts: Any, logs: Any) -> None:
+    """Count the rows of each cluster and side (K, 2), and sum the log scales of those with tails."""
+    for row in range(len(labels)):
+        c, side = labels[row], sublabels[row]
+        counts[c, side] += 1.0
+        if heaviness[c] > 0.0:
+            logs[c, side] += math.log(scales[row])
 
 
 @compiled_in_double
@@ -242,15 +164,14 @@ def sum_scales(scales: Any, rows: Any, sides: Any, bounds: Any, counts: Any, log
 
 @compiled
 def log_density_of_scales(
-    X: Any, scales: Any, labels: Any, bounds: Any, means: Any, factors: Any, heaviness: Any, constants: Any, found: Any
-) -> None:
+    X: Any, scales: Any, labels: Any, bounds: Any, means: Any, factors: Any, heaviness: Any, constants: Any, found: Any,
+    work: Any,
+) -> None:  # fmt: skip
     """For each chunk, sum the log densities of its scales given the points and their clusters: means, precision factors
     W, and constants for the degrees of freedom. O(D^2) per point of a cluster with tails."""
     count, dim = means.shape
-    rows, z, halves = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32), np.empty((1, LANES), np.float32)
+    rows, block, flat, z, halves, own = work.rows, work.block, work.flat, work.z, work.logs, work.lane_weights
     none, starts = np.zeros((1, factors.shape[1]), np.float32), np.empty(count + 1, np.int64)
-    own = np.empty(LANES)
-    block, flat = new_block(dim)
     for chunk in range(len(bounds) - 1):
         begin, end = bounds[chunk], bounds[chunk + 1]
         order, part = np.empty(end - begin, np.int64), X[begin:end]

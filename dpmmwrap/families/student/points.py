@@ -10,19 +10,34 @@ import numpy as np
 from scipy.special import gammaln
 
 from dpmmwrap.families.base import ClusterPosteriors, Model
-from dpmmwrap.families.full import pairs, wishart
+from dpmmwrap.families.full import pairs
 from dpmmwrap.families.full.blocks import padded
-from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Tables, collect_statistics
-from dpmmwrap.families.full.points import FullPoints, new_sums, start_groups
-from dpmmwrap.families.points import FamilyPoints, Merges
+from dpmmwrap.families.full.kernels import (
+    ClusterTables,
+    Sums,
+    Tables,
+    collect_statistics,
+    draw_labels,
+    new_workspace,
+)
+from dpmmwrap.families.full.points import (
+    NO_SUBCLUSTERS,
+    FullPoints,
+    draw_sides,
+    new_sums,
+    pair_groups,
+    sides_of,
+    start_groups,
+)
+from dpmmwrap.families.points import NO_WEIGHTS, FamilyPoints, Merges
 from dpmmwrap.families.student import kernels, tails
 from dpmmwrap.families.student.collapsed import ScaledRows, StudentClusters
 from dpmmwrap.families.student.prior import HeavyTails
 from dpmmwrap.families.student.statistics import Statistics
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.chunks import Stretch
-from dpmmwrap.numerics.labels import LabelOrder
-from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups, total_of
+from dpmmwrap.numerics.labels import LabelOrder, sort_by_label
+from dpmmwrap.numerics.ordered_sums import Nodes, total_of
 from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.partitions.gibbs_type import GibbsType
 from dpmmwrap.partitions.hastings import MergeRule
@@ -104,7 +119,7 @@ class StudentPoints(FamilyPoints):
         def look_at(begin: int, end: int) -> None:
             kernels.log_density_of_scales(
                 self.X, self.scales, labels, edges[begin : end + 1], means, factors, heaviness, constants,
-                found[begin:end],
+                found[begin:end], new_workspace(0, dim, False),
             )  # fmt: skip
 
         self.chunks.run(look_at, len(found), len(found))
@@ -125,8 +140,8 @@ class StudentPoints(FamilyPoints):
         return (*self.plain.draw_parameters(model, weights, known, key), prior_of(model).tails)
 
     def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Any:
-        log_weights, *gaussians = self.plain.draw_clusters(model, weights, bundle, count, key)
-        return log_weights, np.empty((0, 2)), wishart.Gaussians(*gaussians), prior_of(model).tails
+        log_weights, gaussians = self.plain.draw_clusters(model, weights, bundle, count, key)
+        return log_weights, np.empty((0, 2)), gaussians, prior_of(model).tails
 
     def tables(self, drawn: Any) -> Any:
         return Drawn(*drawn)
@@ -148,7 +163,8 @@ class StudentPoints(FamilyPoints):
 
         def look_at(begin: int, end: int) -> tuple[Any, ...]:
             falls, groups = np.zeros((end - begin, count, len(grid.heaviness))), stretch.groups[begin : end + 1]
-            kernels.tail_falls(self.X, bounds, groups, by_label, clusters, origins, grid, falls)
+            work = new_workspace(0, dim, False)
+            kernels.tail_falls(self.X, bounds, groups, by_label, clusters, origins, grid, falls, work)
             return (falls,)
 
         (falls,) = total_of(self.chunks.sum_groups(look_at, count * len(grid.heaviness)))
@@ -163,53 +179,50 @@ class StudentPoints(FamilyPoints):
         return drawn.heaviness.astype(np.float32), powers.astype(np.float32), peaks
 
     def sweep_groups(
-        self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Drawn, key: Any, greedy: bool
+        self, labels: IntArray, sublabels: UInt8Array | None, by_label: LabelOrder, drawn: Drawn, key: Any, greedy: bool
     ) -> Nodes:
-        *its_tails, peaks = self.draw_tails(tables, by_label, key, greedy)
-        tables.tables = pairs.kernel_tables(
-            peaks, tables.log_subweights, tables.gaussians, self.plain.cutoff, its_tails
-        )
-        (count, dim), stretch = tables.tables.neighbours.origins.shape, self.chunks.stretch
-        its_key = derived_key(key, stretch.first_row)
+        """Draw labels, scales and sublabels and sum statistics. Scales given, the clusters are Gaussian."""
+        *its_tails, peaks = self.draw_tails(drawn, by_label, key, greedy)
+        if sublabels is None:
+            tables = Tables(
+                *pairs.neighbour_tables(peaks, drawn.gaussians, self.plain.cutoff, its_tails), NO_SUBCLUSTERS
+            )
+        else:
+            tables = pairs.kernel_tables(peaks, drawn.log_subweights, drawn.gaussians, self.plain.cutoff, its_tails)
+        clusters, neighbours, _ = drawn.tables = tables
+        (count, dim), sides = neighbours.origins.shape, sides_of(sublabels)
 
         def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
-            shape = (end - begin, count, 2)
-            masses, totals, squares = new_sums(end - begin, count, 2, dim)
+            shape = (end - begin, count, sides)
+            masses, totals, squares = new_sums(*shape, dim)
             sums = kernels.Sums(np.zeros(shape), masses, totals, squares, np.zeros(shape), np.zeros(shape[:2]))
-            kernels.sweep(
-                self.X, self.scales, labels, sublabels, self.chunks.bounds, stretch.groups[begin : end + 1], by_label,
-                tables.tables, its_key, greedy, sums,
-            )  # fmt: skip
+            work = new_workspace(count, dim, True)
+            for group, chunk, some in self.chunks.in_groups(begin, end):
+                X, scales, starts, rows = self.X[some], self.scales[some], by_label.starts[chunk], by_label.rows[some]
+                its_key = derived_key(key, self.chunks.stretch.first_row + some.start)
+                doubtful = np.empty_like(starts), np.empty(len(rows) + 1, rows.dtype)
+                kernels.find_doubtful(X, starts, rows, clusters, neighbours, its_key, greedy, work, *doubtful)
+                draw_labels(X, NO_WEIGHTS, labels[some], *doubtful, clusters, neighbours, its_key, greedy, work)
+                sort_by_label(labels[some], starts, rows)
+                kernels.draw_scales(X, scales, starts, rows, clusters, neighbours.origins, its_key, work)
+                own = kernels.Sums(*(total[group] for total in sums))
+                of_gaussians = Sums(own.masses, own.sums, own.squares, own.proposal_log_probs)
+                drawn_sides = draw_sides(
+                    X, scales, sublabels, some, starts, rows, tables, its_key, greedy, work, of_gaussians, True
+                )
+                kernels.count_scales(labels[some], drawn_sides, scales, clusters.heaviness, own.counts, own.logs)
             return sums
 
-        return self.chunks.sum_groups(sweep_part, 2 * count * (dim * dim + dim + 3))
+        return self.chunks.sum_groups(sweep_part, sides * count * (dim * dim + dim + 3))
 
     def finish_sweep(self, total: tuple[Any, ...], tables: Drawn) -> tuple[Statistics, Float64Array]:
         return scaled_statistics(total[:5], tables.tables.neighbours.origins, tables.heaviness), total[5]
 
     def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Drawn, key: Any) -> Nodes:
-        *its_tails, peaks = self.draw_tails(tables, by_label, key, False)
-        drawn = tables.gaussians
-        own, origins, offsets, radii = pairs.neighbour_tables(
-            peaks, drawn.means, drawn.precision_factors, drawn.log_peak_densities, self.plain.cutoff, *its_tails
-        )
-        tables.tables = own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
-        (count, dim), stretch = origins.shape, self.chunks.stretch
-        its_key = derived_key(key, stretch.first_row)
-
-        def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
-            shape = (end - begin, count, 1)
-            sums = (np.zeros(shape), *new_sums(end - begin, count, 1, dim), np.zeros(shape))
-            kernels.sweep_labels(
-                self.X, self.scales, labels, self.chunks.bounds, stretch.groups[begin : end + 1], by_label,
-                *tables.tables, its_key, *sums,
-            )  # fmt: skip
-            return sums
-
-        return self.chunks.sum_groups(sweep_part, count * (dim * dim + dim + 3))
+        return self.sweep_groups(labels, None, by_label, tables, key, False)
 
     def finish_labels(self, total: tuple[Any, ...], tables: Drawn) -> Statistics:
-        return scaled_statistics(total, tables.tables[1].origins, tables.heaviness)
+        return self.finish_sweep(total, tables)[0]
 
     def put_back(self, statistics: Statistics, row: int, stays: int, wanted: int, tables: Drawn, key: Any) -> None:
         """The scale of the row is drawn again, given the cluster where it stays."""
@@ -228,7 +241,7 @@ class StudentPoints(FamilyPoints):
         self, by_label: LabelOrder, tables: Drawn, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Nodes:
         """With Gaussian densities, given the scales."""
-        stretch, whole, dim = self.chunks.stretch, tables.tables, self.X.shape[1]
+        whole, dim = tables.tables, self.X.shape[1]
         peaks = whole.clusters.log_peaks - tails.log_peak_gains(tables.heaviness, dim).astype(np.float32)
         own = Tables(
             whole.clusters._replace(
@@ -237,16 +250,7 @@ class StudentPoints(FamilyPoints):
             whole.neighbours,
             whole.subclusters,
         )
-        found = np.zeros((len(one), len(stretch.groups) - 1))
-
-        def look_at(begin: int, end: int) -> None:
-            pairs.reverse_proposal_log_prob(
-                self.X, self.scales, self.chunks.bounds, stretch.groups, by_label, own, one[begin:end],
-                other[begin:end], margins[begin:end], found[begin:end], True,
-            )  # fmt: skip
-
-        self.chunks.run(look_at, len(one), len(one))
-        return reduce_groups(stretch.first_group, (found.T,))
+        return pair_groups(self.X, self.scales, self.chunks, by_label, own, one, other, margins, True)
 
     def side_groups(
         self, sublabels: UInt8Array, members: Sequence[IntArray], sides: Sequence[UInt8Array], origins: Any

@@ -26,7 +26,6 @@ from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import random_bits
-from dpmmwrap.partitions.hastings import log_merge_ratio
 
 SIDE_STRENGTH = 1.0
 """Added to a side's number of points in the probability that the next point chooses it."""
@@ -121,13 +120,13 @@ def gibbs_points(
     more than `most`. Returns the number of clusters then in use and the number of rows that moved. O(K D) per row, or
     O(K D^2) with full covariances.
     """
-    scores = new_array(len(clusters.counts), np.float64)
+    scores, stale = new_array(len(clusters.counts), np.float64), new_array(used + 3, np.int64)
     alive, moved = 0, 0
     for k in range(used):
-        prepare(clusters, k)
+        stale[k] = k
         alive += k >= fixed and clusters.counts[k] > 0.0
-    # Call each function of a family in as few places as possible: numba compiles it again for each of them.
-    changed: Any = np.int64(used)
+    # The clusters to prepare: all of them at first. This is the only call, because numba compiles one for each place.
+    changed = used
     for t in range(len(rows)):
         row = rows[t]
         own: Any = np.int64(labels[row])
@@ -141,9 +140,9 @@ def gibbs_points(
             clear(clusters, own)
             alive -= 1
         clear(clusters, used)
-        stale: Any = (changed, own, np.int64(used))
-        for k in stale:
-            prepare(clusters, k)
+        stale[changed], stale[changed + 1] = own, used
+        for index in range(changed + 2):
+            prepare(clusters, stale[index])
         vacant, best = used, -np.inf
         for k in range(fixed, used):
             if clusters.counts[k] == 0.0:
@@ -173,7 +172,7 @@ def gibbs_points(
         alive += clusters.counts[chosen] == 0.0
         add_point(clusters, chosen, X, row, 1.0)
         clusters.counts[chosen] += weight
-        changed = np.int64(chosen)
+        stale[0], changed = chosen, 1
         moved += chosen != own
         used = max(used, chosen + 1)
     return used, moved
@@ -306,27 +305,6 @@ def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
 
 
 @compiled
-def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: Any) -> Any:
-    """The indices of the pairs whose clusters do not occur in an earlier pair.
-
-    Splits and merges change how a union of clusters is divided but not the union itself, so the reverse move selects
-    the same pairs. Skipping the other pairs is therefore valid, and the selected ones can be processed in parallel. A
-    pair with an outlier is ignored; a pair with more than `largest` points reserves its clusters but is not selected.
-    """
-    taken = new_zeros(len(counts), np.bool_)
-    chosen, count = new_array(len(pairs), np.int64), 0
-    for p in range(len(pairs)):
-        one, other = labels[pairs[p, 0]], labels[pairs[p, 1]]
-        if one < fixed or other < fixed or taken[one] or taken[other]:
-            continue
-        taken[one] = taken[other] = True
-        if counts[one] + (counts[other] if other != one else 0.0) <= largest:
-            chosen[count] = p
-            count += 1
-    return chosen[:count]
-
-
-@compiled
 def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
     """Log likelihood ratio of each merge; 0 if both points are in the same cluster.
 
@@ -340,21 +318,6 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
             gains[p] = log_marginal(scratch, UNION) - log_marginal(clusters, one[p])
             gains[p] -= log_marginal(clusters, other[p])
     return gains
-
-
-@compiled
-def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, other: Any, gains: Any) -> Any:
-    """An upper bound on the log ratio of each merge when its turn comes, with `fewest` to `most` clusters. The
-    probability of the reverse proposal is at most 1."""
-    bounds = new_zeros(len(one), np.float64)
-    cheapest = fewest
-    for clusters in range(fewest, most + 1):
-        if prior.log_new[clusters - 1] < prior.log_new[cheapest - 1]:
-            cheapest = clusters
-    for p in range(len(one)):
-        if one[p] != other[p]:
-            bounds[p] = log_merge_ratio(prior, cheapest, counts[one[p]], counts[other[p]], gains[p], 0.0)
-    return bounds
 
 
 @compiled
@@ -400,10 +363,3 @@ def shuffle(rows: Any, i: Any, j: Any, key: Any) -> None:
     for index in range(len(rows) - 1, 2, -1):
         other = 2 + random_row(key, index, index - 1)
         rows[index], rows[other] = rows[other], rows[index]
-
-
-@compiled
-def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
-    """Mark the rows that are in the second of two clusters."""
-    for index in range(len(rows)):
-        sides[index] = labels[rows[index]] == other

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.families.base import Statistics
-from dpmmwrap.numerics.arrays import IntArray
-from dpmmwrap.numerics.labels import find_stalled
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.rules import Rule, Together, rules_of
 from dpmmwrap.partitions.hastings import split_ratios
 from dpmmwrap.sampler.problem import Problem
@@ -46,11 +45,9 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:
     log_proposals = state.records["proposal_log_prob"] * float(settings.full_ratio)
     prior, clusters = state.partition_prior.for_moves(counts), int(np.count_nonzero(counts))
     ratios = split_ratios(prior, clusters, known.sides, known.log_marginal, log_proposals)
-    patience = (float(settings.restart_after or np.inf), float(EVERY))
     longest = LONGEST_PATIENCE if settings.full_ratio else 1
-    stalled = find_stalled(
-        state.records, ratios, known.sides, state.iteration, patience, longest, settings.min_cluster_age
-    )
+    patience = (settings.restart_after or np.inf, EVERY)
+    stalled = find_stalled(state, ratios, patience, longest, settings.min_cluster_age)
     stalled[: problem.outliers] = False
     which = stalled.nonzero()[0]
     if len(which):
@@ -58,6 +55,24 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:
         state.begin_subclusters(which, fresh, may_split=not settings.full_ratio)
         problem.data.update_posteriors(state)
     return state, RestartInfo(which)
+
+
+def find_stalled(state: State, ratios: Float64Array, patience: tuple[float, float], longest: int, min_age: int) -> Any:
+    """Record whose split ratio has improved clearly (by more than the spread of a few draws and by a thousandth), and
+    mark the clusters whose subclusters should be restarted.
+
+    `patience` is the number of iterations allowed without improvement, with points on both sides and with an empty
+    side. It doubles with each failed restart, up to a factor of `longest`.
+    """
+    records, sides = state.records, state.known.sides
+    best = records["best_ratio"]
+    # With a former ratio of minus infinity every other one is better.
+    improved = ratios > best + np.maximum(5.0, 1e-3 * np.abs(np.where(best > -np.inf, best, 0.0)))
+    records["best_ratio"][improved], records["improved_at"][improved] = ratios[improved], state.iteration
+    one_sided = sides.min(axis=1) == 0.0
+    waits = np.where(one_sided, patience[1], patience[0]) * np.minimum(2.0 ** records["failed_restarts"], longest)
+    old_enough = one_sided | (state.iteration - records["subclusters_born_at"] > min_age)
+    return (sides.sum(axis=1) > 1.0) & (state.iteration - records["improved_at"] >= waits) & old_enough
 
 
 def start_subclusters(

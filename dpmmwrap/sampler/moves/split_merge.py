@@ -3,7 +3,7 @@
 Two points are chosen without regard to labels, half of the time near each other. If they share a cluster, the proposal
 divides its points between them and returns the probability of that division. Otherwise the division is the current one.
 Everything a proposal uses depends only on the set of points and not on how it is divided now, so it cancels in the
-ratio. Several pairs without common clusters are divided in parallel (`kernels.exact.disjoint_pairs`). They are accepted
+ratio. Several pairs without common clusters are divided in parallel (`disjoint_pairs`). They are accepted
 one after the other, because the prior ratio may depend on the current number of clusters.
 """
 
@@ -19,7 +19,7 @@ from dpmmwrap.families.collapsed import clear, copy_cluster, log_marginals
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.variates import derived_key, standard_exponentials
 from dpmmwrap.partitions.gibbs_type import GibbsType
-from dpmmwrap.partitions.hastings import log_merge_ratio, log_split_ratio
+from dpmmwrap.partitions.hastings import MergeRule, log_merge_ratio, log_split_ratio, merge_ratios
 from dpmmwrap.sampler.data import Unions
 from dpmmwrap.sampler.kept import KeptData, KeptInUnion
 from dpmmwrap.sampler.kernels import exact
@@ -111,7 +111,7 @@ def plan(key: Any, proposals: int, state: State, problem: Problem, prior: GibbsT
     pairs = exact.draw_pairs(key, proposals, data.n_rows, problem.near if state.near is None else state.near)
     labels = data.labels_at(state, pairs.ravel())
     numbers = np.arange(pairs.size).reshape(pairs.shape)
-    chosen = exact.disjoint_pairs(numbers, labels, data.sizes(state), problem.outliers, LARGEST_UNION)
+    chosen = disjoint_pairs(numbers, labels, data.sizes(state), problem.outliers, LARGEST_UNION)
     pairs, numbers = pairs[chosen], numbers[chosen]
     log_uniforms = -standard_exponentials(derived_key(key, UNIFORM_KEY), proposals)[chosen]
     one, other = labels[numbers[:, 0]].astype(np.int64), labels[numbers[:, 1]].astype(np.int64)
@@ -121,9 +121,37 @@ def plan(key: Any, proposals: int, state: State, problem: Problem, prior: GibbsT
     # Most merges can be rejected without visiting any point, whatever happens to the pairs before them.
     alive = number_of_clusters(state)
     fewest, most = max(alive - info.merges_proposed, 1), alive + info.splits_proposed
-    hopeful = split | (exact.merge_bounds(prior, fewest, most, clusters.counts, one, other, gains) >= log_uniforms)
+    hopeful = split | (merge_bounds(prior, fewest, most, clusters.counts, one, other, gains) >= log_uniforms)
     unions = data.unions(state, pairs, one, other, hopeful)
     return Round(one[hopeful], other[hopeful], log_uniforms[hopeful], gains[hopeful], unions), info
+
+
+def disjoint_pairs(pairs: IntArray, labels: IntArray, counts: Float64Array, fixed: int, largest: float) -> IntArray:
+    """The indices of the pairs whose clusters do not occur in an earlier pair.
+
+    Splits and merges change how a union of clusters is divided but not the union itself, so the reverse move selects
+    the same pairs. Skipping the other pairs is therefore valid, and the selected ones can be processed in parallel. A
+    pair with an outlier is ignored; a pair with more than `largest` points reserves its clusters but is not selected.
+    """
+    taken: set[int] = set()
+    chosen = []
+    for number, both in enumerate(map(set, labels[pairs].tolist())):
+        if min(both) < fixed or both & taken:
+            continue
+        taken |= both
+        if sum(counts[k] for k in both) <= largest:
+            chosen.append(number)
+    return np.array(chosen, np.int64)
+
+
+def merge_bounds(
+    prior: GibbsType, fewest: int, most: int, counts: Float64Array, one: IntArray, other: IntArray, gains: Float64Array
+) -> Float64Array:
+    """An upper bound on the log ratio of each merge when its turn comes, with `fewest` to `most` clusters. The
+    probability of the reverse proposal is at most 1."""
+    cheapest = fewest + int(np.argmin(prior.log_new[fewest - 1 : most]))
+    bounds: Float64Array = merge_ratios(MergeRule(prior, cheapest, False), counts, one, other, gains)
+    return bounds
 
 
 def merge_gains(state: State, problem: Problem, one: IntArray, other: IntArray) -> Float64Array:
@@ -153,7 +181,7 @@ def divide(key: Any, number: int, these: Round, state: State, problem: Problem, 
     sides = np.empty(len(rows), np.int64)
     exact.shuffle(rows, *unions.pairs[number], derived_key(key, ORDER_KEY + (number << 32)))
     if one != other:
-        exact.present_sides(rows, labels, other, sides)
+        sides[:] = labels[rows] == other
     its_key = derived_key(key, DIVISION_KEY + (number << 32))
     kept, log_begun = divide_kept(its_key, one, other, unions.points, rows, sides, state, problem, scratch)
     log_q = problem.proposal.divide(unions.points, scratch, rows, sides, its_key, one == other, log_begun)

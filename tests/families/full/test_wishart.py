@@ -11,7 +11,7 @@ from dpmmwrap.families.full import wishart
 from dpmmwrap.families.full.statistics import statistics_of
 from dpmmwrap.numerics.special import log_gamma
 from dpmmwrap.partitions import DirichletProcess
-from dpmmwrap.partitions.gibbs_type import log_weights_of
+from dpmmwrap.partitions.gibbs_type import gamma_shapes, log_weights_of
 
 
 def test_log_gamma_on_both_sides_of_the_series() -> None:
@@ -55,7 +55,7 @@ def test_clusters_are_the_unions_of_their_subclusters() -> None:
 
 def test_weights_come_from_their_own_gamma_variables() -> None:
     counts, sides = np.array([10.0, 20.0]), np.array([[3.0, 7.0], [12.0, 8.0]])
-    shapes = wishart.gamma_shapes(DirichletProcess(4.0).for_weights(0, counts), counts, sides, np.array([9.0, 7.0]), 3)
+    shapes = gamma_shapes(DirichletProcess(4.0).for_weights(0, counts), counts, sides, np.array([9.0, 7.0]), 3)
     np.testing.assert_array_equal(shapes, [10, 20, 4, 5, 9, 14, 10, 3.5, 2.5, 4, 3, 4.5, 3.5])
     weights, subweights = log_weights_of(np.array([1.0, 3.0, 4.0, 2.0, 6.0, 0.0, 5.0]), 2)
     np.testing.assert_allclose(np.exp(weights), [1 / 8, 3 / 8])

@@ -252,15 +252,15 @@ def test_a_sample_is_what_the_labels_say() -> None:
 def test_pairs_that_share_a_cluster_with_an_earlier_one_are_passed_over() -> None:
     labels = np.array([0, 1, 1, 2, 2, 3, 3, 4])
     pairs = np.array([[0, 3], [1, 2], [4, 5], [6, 5], [7, 1], [7, 7]])
-    chosen = exact.disjoint_pairs(pairs, labels, np.bincount(labels).astype(float), 0, 100)
+    chosen = split_merge.disjoint_pairs(pairs, labels, np.bincount(labels).astype(float), 0, 100)
     # 2 has cluster 2, which the first has; 4 has cluster 1, which the second has.
     np.testing.assert_array_equal(chosen, [0, 1, 3, 5])
     # The same pairs are taken when those before have merged or split.
     merged = np.array([0, 1, 1, 0, 0, 3, 2, 4])
-    again = exact.disjoint_pairs(pairs, merged, np.bincount(merged).astype(float), 0, 100)
+    again = split_merge.disjoint_pairs(pairs, merged, np.bincount(merged).astype(float), 0, 100)
     np.testing.assert_array_equal(again, chosen)
     # Outliers take no part; unions that are too large keep their clusters to themselves.
-    few = exact.disjoint_pairs(pairs, labels, np.bincount(labels).astype(float), 1, 1)
+    few = split_merge.disjoint_pairs(pairs, labels, np.bincount(labels).astype(float), 1, 1)
     np.testing.assert_array_equal(few, [5])
 
 
