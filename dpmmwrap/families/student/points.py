@@ -20,15 +20,8 @@ from dpmmwrap.families.full.kernels import (
     draw_labels,
     new_workspace,
 )
-from dpmmwrap.families.full.points import (
-    NO_SUBCLUSTERS,
-    FullPoints,
-    draw_sides,
-    new_sums,
-    pair_groups,
-    sides_of,
-    start_groups,
-)
+from dpmmwrap.families.full.points import FullPoints
+from dpmmwrap.families.full.sums import NO_SUBCLUSTERS, draw_sides, new_sums, pair_groups, sides_of, start_groups
 from dpmmwrap.families.points import NO_WEIGHTS, FamilyPoints, Merges
 from dpmmwrap.families.student import kernels, tails
 from dpmmwrap.families.student.collapsed import ScaledRows, StudentClusters
