@@ -134,12 +134,12 @@ def disjoint_pairs(pairs: IntArray, labels: IntArray, counts: Float64Array, fixe
     pair with an outlier is ignored; a pair with more than `largest` points reserves its clusters but is not selected.
     """
     taken: set[int] = set()
-    chosen = []
-    for number, both in enumerate(map(set, labels[pairs].tolist())):
-        if min(both) < fixed or both & taken:
+    chosen, sizes = [], counts.tolist()
+    for number, (one, other) in enumerate(labels[pairs].tolist()):
+        if one < fixed or other < fixed or one in taken or other in taken:
             continue
-        taken |= both
-        if sum(counts[k] for k in both) <= largest:
+        taken |= {one, other}
+        if sizes[one] + (sizes[other] if other != one else 0.0) <= largest:
             chosen.append(number)
     return np.array(chosen, np.int64)
 
