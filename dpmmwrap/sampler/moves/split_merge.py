@@ -149,7 +149,7 @@ def merge_bounds(
 ) -> Float64Array:
     """An upper bound on the log ratio of each merge when its turn comes, with `fewest` to `most` clusters. The
     probability of the reverse proposal is at most 1."""
-    cheapest = fewest + int(np.argmin(prior.log_new[fewest - 1 : most]))
+    cheapest = fewest + int(np.argmin(prior.log_new[fewest - 1 : max(fewest, most)]))
     bounds: Float64Array = merge_ratios(MergeRule(prior, cheapest, False), counts, one, other, gains)
     return bounds
 
