@@ -52,21 +52,21 @@ class Columns:
         """Determine the categorical columns (by default all that are not numeric) and their levels."""
         names = tuple(table)
         if categorical is None:
-            chosen = [place for place, name in enumerate(names) if not is_numeric(table[name])]
+            chosen = [index for index, name in enumerate(names) if not is_numeric(table[name])]
         else:
             chosen = sorted({place_of(name, names) for name in categorical})
         categories = []
-        for place in chosen:
-            column = as_words_or_numbers(table[names[place]])
+        for index in chosen:
+            column = as_words_or_numbers(table[names[index]])
             levels = np.unique(column[~is_gap(column)])
             if len(levels) > MOST_LEVELS:
                 raise ValueError(
-                    f"the column {names[place]!r} has {len(levels)} levels, more than {MOST_LEVELS}, so it is hardly "
+                    f"the column {names[index]!r} has {len(levels)} levels, more than {MOST_LEVELS}, so it is hardly "
                     "categorical; leave it out, or treat it as numeric"
                 )
             categories.append(levels if len(levels) else np.array([""]))
-        for place, name in enumerate(names):
-            if place not in chosen and not is_numeric(table[name]):
+        for index, name in enumerate(names):
+            if index not in chosen and not is_numeric(table[name]):
                 raise ValueError(
                     f"the column {name!r} holds words: name it among the categorical ones, or leave it out"
                 )
@@ -74,7 +74,7 @@ class Columns:
 
     @property
     def numeric(self) -> tuple[int, ...]:
-        return tuple(place for place in range(len(self.names)) if place not in self.categorical)
+        return tuple(index for index in range(len(self.names)) if index not in self.categorical)
 
     @property
     def levels(self) -> IntArray:
@@ -98,29 +98,29 @@ class Columns:
                 )
         rows = len(columns[0])
         numeric = np.empty((rows, len(self.numeric)))
-        for place, column in enumerate(self.numeric):
-            numeric[:, place] = as_float(columns[column], self.names[column])
+        for index, column in enumerate(self.numeric):
+            numeric[:, index] = as_float(columns[column], self.names[column])
         codes = np.empty((rows, len(self.categorical)), np.int32)
         begin = 0
-        for place, (column, levels) in enumerate(zip(self.categorical, self.categories, strict=True)):
-            codes[:, place] = codes_of(columns[column], levels, begin)
+        for index, (column, levels) in enumerate(zip(self.categorical, self.categories, strict=True)):
+            codes[:, index] = codes_of(columns[column], levels, begin)
             begin += len(levels)
         return TablePoints(numeric, codes)
 
     def table(self, points: TablePoints) -> Any:
         """Convert points back to the user's values: an array of objects, columns in their original order."""
         rows = np.empty((len(points), len(self.names)), dtype=object)
-        for place, column in enumerate(self.numeric):
-            rows[:, column] = points.numeric[:, place].astype(float)
+        for index, column in enumerate(self.numeric):
+            rows[:, column] = points.numeric[:, index].astype(float)
         begin = 0
-        for place, (column, levels) in enumerate(zip(self.categorical, self.categories, strict=True)):
-            rows[:, column] = levels[points.codes[:, place] - begin]
+        for index, (column, levels) in enumerate(zip(self.categorical, self.categories, strict=True)):
+            rows[:, column] = levels[points.codes[:, index] - begin]
             begin += len(levels)
         return rows
 
     def arrays(self) -> dict[str, Any]:
         """As plain arrays, for a file."""
-        levels = {f"category_{place}": levels for place, levels in enumerate(self.categories)}
+        levels = {f"category_{index}": levels for index, levels in enumerate(self.categories)}
         named = {"column_names": np.array(self.names, dtype=str), "columns_named": np.array(self.named)}
         return named | {"categorical_columns": np.array(self.categorical, np.int64)} | levels
 
@@ -128,11 +128,11 @@ class Columns:
     def read(cls, path: str | Path) -> Columns:
         """Read from a file that holds `arrays`."""
         head = read_arrays(path, required=("column_names", "columns_named", "categorical_columns"))
-        places = tuple(int(place) for place in head["categorical_columns"])
-        names = tuple(f"category_{number}" for number in range(len(places)))
+        categorical = tuple(int(index) for index in head["categorical_columns"])
+        names = tuple(f"category_{number}" for number in range(len(categorical)))
         levels = read_arrays(path, required=names)
         columns = tuple(str(name) for name in head["column_names"])
-        return cls(columns, places, tuple(levels[name] for name in names), bool(head["columns_named"]))
+        return cls(columns, categorical, tuple(levels[name] for name in names), bool(head["columns_named"]))
 
 
 def table_of(X: Any) -> tuple[dict[str, Any], bool]:
@@ -147,7 +147,7 @@ def table_of(X: Any) -> tuple[dict[str, Any], bool]:
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using array.reshape(-1, 1) "
             "if it has a single feature or array.reshape(1, -1) if it contains a single sample."
         )
-    return {str(place): array[:, place] for place in range(array.shape[1])}, False
+    return {str(index): array[:, index] for index in range(array.shape[1])}, False
 
 
 def column_values(column: Any) -> Any:

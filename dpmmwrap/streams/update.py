@@ -130,12 +130,12 @@ def forgotten(memory: Memory, forget: float, elapsed: float) -> Memory:
     if not alive.any():
         alive[left.argmax()] = lasting[left.argmax()] = True
     deaths = tuple(Event(memory.batches + 1, "death", int(name)) for name in memory.ids[~alive])
-    place, there = np.cumsum(alive) - 1, lasting[pieces.labels]
+    rank, there = np.cumsum(alive) - 1, lasting[pieces.labels]
     if window is not None:
-        window = window._replace(labels=place[window.labels].astype(np.int32))
+        window = window._replace(labels=rank[window.labels].astype(np.int32))
     died = np.stack([pieces.ids, of_cluster(memory.ids[pieces.labels])], axis=1)[~there]
     rows = None if pieces.rows is None else pieces.rows[there]
-    pieces = Pieces(place[pieces.labels[there]], pieces.sides[there], pieces.ids[there], rows)
+    pieces = Pieces(rank[pieces.labels[there]], pieces.sides[there], pieces.ids[there], rows)
     memory = replace(
         memory, statistics=take(statistics, there), pieces=pieces, ids=memory.ids[alive],
         aliases=np.concatenate([memory.aliases, died]), history=(*memory.history, *deaths), window=window,
@@ -190,11 +190,11 @@ def update(memory: Memory, batch: Batch, digest: str, stream: Stream) -> Updated
     memory = replace(memory, window=ended.without(gone))
     whole = whole_statistics(memory)
     order = np.argsort(-whole.counts, kind="stable")
-    place = np.argsort(order).astype(np.int32)
+    rank = np.argsort(order).astype(np.int32)
     ended_by = stopped_by(result.trace, settings.max_iter, settings.stop_when_flat)
     if memory.hyperprior is not None and settings.hyperprior is None:
         result = replace(result, log_posterior=result.log_posterior + memory.hyperprior.log_density(memory.prior))
-    return Updated(in_order(memory, order), take(whole, order), place[every], row_ids, novelty, result, ended_by)
+    return Updated(in_order(memory, order), take(whole, order), rank[every], row_ids, novelty, result, ended_by)
 
 
 def moved_between(memory: Memory, kept: IntArray, free: Window, labels: IntArray) -> Float64Array:
@@ -218,9 +218,9 @@ def leaving(free: Window, window: int, oldest: bool = False) -> IntArray:
 
 def in_order(memory: Memory, order: IntArray) -> Memory:
     """The memory with its clusters in this order."""
-    place, window, pieces = np.argsort(order), memory.window, memory.pieces
-    window = None if window is None else window._replace(labels=place[window.labels].astype(np.int32))
-    return replace(memory, ids=memory.ids[order], pieces=pieces._replace(labels=place[pieces.labels]), window=window)
+    rank, window, pieces = np.argsort(order), memory.window, memory.pieces
+    window = None if window is None else window._replace(labels=rank[window.labels].astype(np.int32))
+    return replace(memory, ids=memory.ids[order], pieces=pieces._replace(labels=rank[pieces.labels]), window=window)
 
 
 def is_first_to_leave(memory: Memory, free: Window, stream: Stream) -> bool:

@@ -267,11 +267,11 @@ class FullPoints(FamilyPoints):
 
         return {node: (*sums[:2], whole(sums[2]), *sums[3:]) for node, sums in nodes.items()}
 
-    def empty_clusters(self, model: Model, places: int) -> WhitenedClusters:
-        return empty_clusters(prior_fields(model), places)
+    def empty_clusters(self, model: Model, capacity: int) -> WhitenedClusters:
+        return empty_clusters(prior_fields(model), capacity)
 
-    def collapsed(self, model: Model, clusters: Statistics, places: int) -> WhitenedClusters:
-        bundle, count = empty_clusters(prior_fields(model), places), len(clusters.counts)
+    def collapsed(self, model: Model, clusters: Statistics, capacity: int) -> WhitenedClusters:
+        bundle, count = empty_clusters(prior_fields(model), capacity), len(clusters.counts)
         found, _ = wishart.posteriors(prior_fields(model), clusters)
         if model.outlier_prior is not None:
             special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))

@@ -274,13 +274,13 @@ class LinearPoints(FamilyPoints):
     def finish_sides(self, total: tuple[Any, ...], origins: Any) -> LinearStatistics:
         return LinearStatistics(*total)
 
-    def empty_clusters(self, model: Model, places: int) -> Any:
-        return self.collapsed(model, LinearStatistics(np.zeros(0), np.zeros((0, self.width))), places)
+    def empty_clusters(self, model: Model, capacity: int) -> Any:
+        return self.collapsed(model, LinearStatistics(np.zeros(0), np.zeros((0, self.width))), capacity)
 
-    def collapsed(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
-        counts = np.zeros(places + 1)
+    def collapsed(self, model: Model, clusters: LinearStatistics, capacity: int) -> Any:
+        counts = np.zeros(capacity + 1)
         counts[: len(clusters.counts)] = clusters.counts
-        sums = self.zeros(1, places + 1)[0]
+        sums = self.zeros(1, capacity + 1)[0]
         sums[: len(clusters.counts)] = clusters.sums
         bundles = [
             part.bundle(prior, counts, np.ascontiguousarray(sums[:, columns]))

@@ -45,8 +45,8 @@ class DiagonalStudentPoints(StudentPoints):
         posterior = prior_of(model).posterior(self.statistics_of(model, bundle, count))
         return (*drawn, drawn_gaussians(posterior, key), prior_of(model).tails)
 
-    def empty_clusters(self, model: Model, places: int) -> DiagonalStudentClusters:
-        prior, room = prior_of(model), places + 1
+    def empty_clusters(self, model: Model, capacity: int) -> DiagonalStudentClusters:
+        prior, room = prior_of(model), capacity + 1
         fields, (logs, ones, constants, counts) = prior.fields, np.zeros((4, room))
         return DiagonalStudentClusters(
             counts, np.tile(fields.means, (room, 1)), np.full(room, fields.strengths[0]),
@@ -54,8 +54,8 @@ class DiagonalStudentPoints(StudentPoints):
             np.zeros((room, len(prior.tails.heaviness))), prior.tails,
         )  # fmt: skip
 
-    def collapsed(self, model: Model, clusters: Statistics, places: int) -> DiagonalStudentClusters:
-        bundle, count = self.empty_clusters(model, places), len(clusters.counts)
+    def collapsed(self, model: Model, clusters: Statistics, capacity: int) -> DiagonalStudentClusters:
+        bundle, count = self.empty_clusters(model, capacity), len(clusters.counts)
         found: Posteriors = prior_of(model).gaussians(clusters)
         for own, values in (
             (bundle.counts, clusters.counts), (bundle.logs, clusters.logs), (bundle.ones, clusters.ones),

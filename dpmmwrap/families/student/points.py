@@ -268,16 +268,16 @@ class StudentPoints(FamilyPoints):
         found = scaled_statistics(total[:5], origins, np.zeros(len(origins)))
         return found._replace(ones=total[5].ravel())
 
-    def empty_clusters(self, model: Model, places: int) -> Any:
-        prior, plain = prior_of(model), self.plain.empty_clusters(model, places)
-        logs, ones = np.zeros((2, places + 1))
+    def empty_clusters(self, model: Model, capacity: int) -> Any:
+        prior, plain = prior_of(model), self.plain.empty_clusters(model, capacity)
+        logs, ones = np.zeros((2, capacity + 1))
         return StudentClusters(
             plain.counts, plain.means, plain.strengths, plain.freedoms, plain.factors, logs, ones, plain.constants,
-            plain.inverses, np.zeros((places + 1, len(prior.tails.heaviness))), prior.tails, plain.work,
+            plain.inverses, np.zeros((capacity + 1, len(prior.tails.heaviness))), prior.tails, plain.work,
         )  # fmt: skip
 
-    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
-        bundle, count = self.empty_clusters(model, places), len(clusters.counts)
+    def collapsed(self, model: Model, clusters: Statistics, capacity: int) -> Any:
+        bundle, count = self.empty_clusters(model, capacity), len(clusters.counts)
         found = model.prior.posterior(clusters).batch
         bundle.counts[:count], bundle.logs[:count], bundle.ones[:count] = clusters.counts, clusters.logs, clusters.ones
         bundle.means[:count], bundle.strengths[:count] = found.means, found.strengths
