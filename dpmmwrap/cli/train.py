@@ -27,6 +27,12 @@ Examples:
 """
 
 
+COLLAPSED = (
+    "every ARI is 0, so the network puts all points on one side, and it may not recover: if that lasts, start again "
+    "with another --seed or a larger --batch"
+)
+
+
 @click.command("train", epilog=EXAMPLES)
 @click.option(
     "--dim",
@@ -99,12 +105,14 @@ def command(
 def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
     """Step, loss, ARI and time left: a live bar on a terminal, else a line for each validation.
 
-    The note and the comparison with the shipped network are printed once.
+    The note, the comparison with the shipped network and the sentence about a network that has collapsed are printed
+    once.
     """
     shown, said = dict[str, float](), [""]
 
     def say(moment: TrainingProgress) -> None:
-        for sentence in (note, moment.remark):
+        failed = bool(moment.validation) and not any(moment.validation.values())
+        for sentence in (note, moment.remark, COLLAPSED if failed else ""):
             if sentence not in said:
                 said.append(sentence)
                 say_note(sentence)

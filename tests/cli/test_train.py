@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from dpmmwrap.cli.train import COLLAPSED, progress_bar
 from dpmmwrap.splitnet import training
+from dpmmwrap.splitnet.progress import TrainingProgress
 from dpmmwrap.splitnet.weights_io import load_weights
 
 
@@ -45,6 +47,13 @@ def test_minutes_are_obeyed_by_a_run_that_goes_on(run, tmp_path: Path, monkeypat
     done = run("train", "--dim", 2, "--batch", 1, "--out", path, "--resume", "--minutes", 1e-6)
     assert done.code == 0, done.err
     assert "step 2/2: loss" in done.err
+
+
+def test_a_network_that_has_collapsed_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("note") as progress:
+        for step, ari in enumerate([0.3, 0.0, 0.0, 0.2]):
+            progress(TrainingProgress(step, 10, 1.0, {"easy 20": ari, "hard 20": 0.0}, 60.0, 0.5))
+            assert capsys.readouterr().err.count(COLLAPSED) == (step == 1)
 
 
 def test_its_weights_can_be_evaluated(run, tmp_path: Path) -> None:
