@@ -118,8 +118,10 @@ def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
                 say_note(sentence)
 
     def write_line(moment: TrainingProgress) -> None:
-        if moment.validation != shown:
-            shown.update(moment.validation)
+        nonlocal shown
+        # Each validation is an object of its own, also one with the same figures as that before it.
+        if moment.validation and moment.validation is not shown:
+            shown = moment.validation
             click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
         say(moment)
 

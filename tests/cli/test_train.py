@@ -52,8 +52,13 @@ def test_minutes_are_obeyed_by_a_run_that_goes_on(run, tmp_path: Path, monkeypat
 def test_a_network_that_has_collapsed_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_bar("note") as progress:
         for step, ari in enumerate([0.3, 0.0, 0.0, 0.2]):
-            progress(TrainingProgress(step, 10, 1.0, {"easy 20": ari, "hard 20": 0.0}, 60.0, 0.5))
-            assert capsys.readouterr().err.count(COLLAPSED) == (step == 1)
+            moment = TrainingProgress(step, 10, 1.0, {"easy 20": ari, "hard 20": 0.0}, 60.0, 0.5)
+            progress(moment)
+            progress(moment)
+            err = capsys.readouterr().err
+            assert err.count(COLLAPSED) == (step == 1)
+            # Figures that do not change are shown all the same.
+            assert err.count(f"step {step}/10") == 1
 
 
 def test_its_weights_can_be_evaluated(run, tmp_path: Path) -> None:
