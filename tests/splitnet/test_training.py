@@ -180,6 +180,20 @@ def test_schedules() -> None:
     assert curriculum_progress(1000) == 1.0
 
 
+def test_the_learning_rate_falls_with_the_width_of_a_set_transformer() -> None:
+    rates = {dim: TrainingSettings(dims=(dim,), preset="paper").learning_rate for dim in (2, 20)}
+    assert rates == {2: 1e-3, 20: 5e-4}
+    assert TrainingSettings(dims=(20,)).learning_rate == 2e-3
+
+
+def test_a_checkpoint_with_another_learning_rate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "w.safetensors"
+    module.Training(SETTINGS).save_checkpoint(checkpoint_path(path))
+    monkeypatch.setattr(module, "COMPACT_RATE", 1e-3)
+    with pytest.raises(ValueError, match="a different learning_rate"):
+        train(SETTINGS, path, resume=True)
+
+
 def test_stages() -> None:
     mixed = TrainingSettings()
     assert [mixed.stage_at(step) for step in (0, 2399, 2400, 9999)] == [module.MIXED_STAGES[i] for i in (0, 0, 1, 2)]
