@@ -180,7 +180,7 @@ class FullPoints(FamilyPoints):
 
     def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> tuple[Any, ...]:
         dim = self.X.shape[1]
-        factors = np.ascontiguousarray(np.moveaxis(bundle.factors[:count], 0, 2))
+        factors = np.ascontiguousarray(bundle.factors[:count].transpose(1, 2, 0))
         posterior = wishart.Posteriors(
             bundle.means[:count], bundle.strengths[:count], np.empty((0, dim, dim)), bundle.freedoms[:count],
             factors, np.empty(0), np.empty(0),
@@ -279,7 +279,7 @@ class FullPoints(FamilyPoints):
         bundle.counts[:count] = clusters.counts
         bundle.means[:count], bundle.strengths[:count] = found.means, found.strengths
         bundle.freedoms[:count] = found.freedoms
-        bundle.factors[:count] = np.moveaxis(found.factors, 2, 0)
+        bundle.factors[:count] = found.factors.transpose(2, 0, 1)
         return bundle
 
     def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
@@ -330,10 +330,10 @@ def no_matrices(X: Float32Array) -> Float64Array:
 def empty_clusters(prior: wishart.PriorFields, count: int) -> WhitenedClusters:
     """`count` empty clusters with integrated parameters, followed by the prior."""
     dim = len(prior.mean)
-    factors, _ = wishart.factorise(prior.scale[None])
+    means, factors = np.empty((count + 1, dim)), np.empty((count + 1, dim, dim))
+    means[:], factors[:] = prior.mean, wishart.factorise(prior.scale[None])[0][:, :, 0]
     return WhitenedClusters(
-        np.zeros(count + 1), np.tile(prior.mean, (count + 1, 1)), np.full(count + 1, prior.strength),
-        np.full(count + 1, prior.freedom), np.tile(factors[:, :, 0], (count + 1, 1, 1)),
+        np.zeros(count + 1), means, np.full(count + 1, prior.strength), np.full(count + 1, prior.freedom), factors,
         np.empty(count + 1), np.zeros((count + 1, dim, dim)), np.empty(dim),
     )  # fmt: skip
 

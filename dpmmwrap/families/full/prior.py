@@ -364,9 +364,9 @@ class NIW(Prior):
     def replaced(self, rows: IntArray, other: NIW) -> NIW:
         """This batch with some rows replaced by other distributions, keeping cached results of the rest."""
         # Factors have the batch along their last axis: move it to the front while rows are written.
-        own, others = (some.batch._replace(factors=np.moveaxis(some.factors[0], 2, 0)) for some in (self, other))
+        own, others = (some.batch._replace(factors=some.factors[0].transpose(2, 0, 1)) for some in (self, other))
         found = Posteriors(*(put_rows(mine, rows, theirs) for mine, theirs in zip(own, others, strict=True)))
-        return NIW._unchecked(found._replace(factors=np.ascontiguousarray(np.moveaxis(found.factors, 0, 2))))
+        return NIW._unchecked(found._replace(factors=np.ascontiguousarray(found.factors.transpose(1, 2, 0))))
 
     def shifted(self, offset: FloatArray) -> NIW:
         """The same prior for data from which `offset` has been subtracted."""
