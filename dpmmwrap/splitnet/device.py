@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -21,6 +22,15 @@ def choose_device(device: str) -> torch.device:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError("device is cuda, but there is no CUDA device")
     return chosen
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether the device multiplies matrices faster in bfloat16 than in float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    # Versions of torch that cannot say compute in float32.
+    capabilities = getattr(torch.cpu, "get_capabilities", dict[str, Any])()
+    return bool(capabilities.get("avx512_bf16"))
 
 
 @contextmanager

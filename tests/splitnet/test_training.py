@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from dpmmwrap.splitnet import training as module
+from dpmmwrap.splitnet.loss import proposal_loss
 from dpmmwrap.splitnet.network import SplitNet, architecture
 from dpmmwrap.splitnet.progress import TrainingProgress, beside_shipped
 from dpmmwrap.splitnet.set_transformer import Architecture
@@ -184,6 +185,23 @@ def test_the_learning_rate_falls_with_the_width_of_a_set_transformer() -> None:
     rates = {dim: TrainingSettings(dims=(dim,), preset="paper").learning_rate for dim in (2, 20)}
     assert rates == {2: 1e-3, 20: 5e-4}
     assert TrainingSettings(dims=(20,)).learning_rate == 2e-3
+
+
+@pytest.mark.parametrize("reduced", [True, False])
+def test_the_papers_network_is_trained_in_bfloat16_where_that_is_faster(
+    reduced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "has_bfloat16", lambda device: reduced)
+    training = module.Training(TrainingSettings(dims=(2,), preset="paper"))
+    batch = module.training_batch(0, 0, training.settings.stage_at(0), 1, 0.3)
+    with torch.no_grad():
+        exact = float(proposal_loss(training.network(batch.X), batch.targets, batch.known))
+    loss = training.advance(batch)
+    assert (loss != exact) == reduced
+    assert loss == pytest.approx(exact, rel=0.02)
+    assert training.card()["arithmetic"] == ("bfloat16" if reduced else "float32")
+    assert all(weight.dtype == torch.float32 for weight in training.network.parameters())
+    assert not module.Training(TrainingSettings()).bfloat16
 
 
 def test_a_checkpoint_with_another_learning_rate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
