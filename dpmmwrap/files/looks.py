@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dpmmwrap.files.numbers import GAPS
+from dpmmwrap.files.problems import as_option
 from dpmmwrap.numerics.arrays import evenly_spaced
 
 FEW_ROWS = 10
 """With fewer rows, a column may seem to name or count them by chance."""
 LOOKED_AT = 1000
-"""The values that are checked for dates."""
+"""The values that are checked for dates and codes."""
 MOST_ROWS, MOST_NUMBERS = 20_000, 4_000_000
 """The rows, and the values in them, that show the distribution of a column."""
 MONTH = (
@@ -30,6 +31,8 @@ ZONE = r" ?(Z|UTC|[-+]\d{2}:?\d{2})?"
 DATE = re.compile(rf"({DAY})([ T]{TIME}{ZONE})?|{TIME}", re.IGNORECASE)
 WITH_UNIT = re.compile(r"([-+]?\d[\d.,]*)\s*([^\W\d_°µ][^\d]{0,14}|[°µ][^\d]{0,14})")
 """A number with a unit."""
+PADDED = re.compile(r"0\d+")
+"""A whole number with leading zeros."""
 MOST_WHOLE = 10
 """The largest number of different whole numbers that count as categories."""
 ROWS_PER_LEVEL = 5
@@ -74,6 +77,20 @@ def common_unit(fields: Sequence[str]) -> str | None:
     matches = [WITH_UNIT.fullmatch(field.strip()) for field in held]
     units = {match[2] if match else None for match in matches}
     return units.pop() if len(units) == 1 and len({match[1] for match in matches if match}) > 1 else None
+
+
+def codes_notes(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """A note about columns with leading zeros, which codes such as postcodes have and numbers do not.
+
+    If all of several columns have them, that is how the file writes numbers.
+    """
+    first = {name: next(filter(PADDED.fullmatch, fields[:LOOKED_AT]), None) for name, fields in columns.items()}
+    padded = [name for name, field in first.items() if field is not None]
+    if not padded or len(padded) == len(columns) > 1:
+        return []
+    subject = f"the column {padded[0]!r} holds" if len(padded) == 1 else f"{len(padded)} columns hold"
+    options = f"--drop {as_option(padded)}, or --categorical {as_option(padded)}"
+    return [f"{subject} numbers with leading zeros, such as {first[padded[0]]!r}: if these are codes, use {options}"]
 
 
 def holds_dates(fields: Sequence[str]) -> bool:

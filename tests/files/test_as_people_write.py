@@ -25,6 +25,19 @@ def read(path: Path, text: str | bytes, kind: Any = "numbers", **format: Any) ->
     return read_data(path, kind=kind, gaps=True, wanted=Selection(format=Format(**format)))
 
 
+@pytest.mark.parametrize("kind", ["numbers", "columns"])
+def test_leading_zeros_are_those_of_codes(tmp_path: Path, kind: str) -> None:
+    rows = [f"{i:02d},{1000 * i:05d},0.{i},0" for i in range(9, 19)]
+    data = read(tmp_path / "codes.csv", "\n".join(["day,zip,share,none", *rows]), kind)
+    assert data.notes == (
+        "2 columns hold numbers with leading zeros, such as '09': if these are codes, use --drop day,zip, or "
+        "--categorical day,zip",
+    )
+    assert read(tmp_path / "padded.csv", "\n".join(f"{i:03d},{i * i:03d}" for i in range(12)), kind).notes == ()
+    (note,) = read(tmp_path / "one.csv", "zip\n" + "\n".join(f"{i:03d}" for i in range(12)), kind).notes
+    assert note.startswith("the column 'zip' holds numbers with leading zeros, such as '000'")
+
+
 @pytest.mark.parametrize(
     ("text", "decimal", "value"),
     [
