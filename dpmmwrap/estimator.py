@@ -29,7 +29,7 @@ from dpmmwrap.posterior.resampling import NOT_RESAMPLED, resample
 from dpmmwrap.sampler import compiling
 from dpmmwrap.sampler.settings import Progress
 from dpmmwrap.streams.constraint import constraint_of
-from dpmmwrap.streams.known import KnownBackend, name_known
+from dpmmwrap.streams.known import KnownBackend, classes_note, name_known
 from dpmmwrap.streams.mixin import StreamMixin
 from dpmmwrap.streams.together import TogetherBackend
 
@@ -252,10 +252,10 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin):
         X : array, sparse matrix or table, shape (N, D)
             The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow. Arrays and
             frames of Dask stay on its workers.
-        y : array of int, shape (N,), default=None
-            Known clusters: labels from 0, and -1 for unknown. Rows with the same label stay together, and apart from
-            those with another one; the others join them or form new clusters. Ignored if no label is -1, because
-            scikit-learn passes true labels.
+        y : array of whole numbers, shape (N,), default=None
+            Known clusters: labels from 0, and -1 or NaN for unknown. Rows with the same label stay together, and apart
+            from those with another one; the others join them or form new clusters. Ignored if all labels are known,
+            because scikit-learn passes true labels.
         sample_weight : array of float, shape (N,), default=None
             A row of weight w counts as w equal rows that stay together; weights need not be whole. Rows of weight 0 are
             left out, and labelled by `predict`.
@@ -331,9 +331,10 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin):
             result.interrupted = resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         self._read_points = choice.read if self._streams else None
+        doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]
         if isinstance(constraint, KnownBackend):
             name_known(self, constraint.known, choice.read.present)
-        doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]
+            doubts += classes_note(constraint.known)
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:
             warn_caller(doubt)

@@ -278,13 +278,23 @@ def test_known_clusters_stay_apart_and_others_join_or_are_new() -> None:
     ids = model.cluster_ids_[model.labels_]
     np.testing.assert_array_equal(ids[y >= 0], y[y >= 0])
     assert (ids[true == 1] == 9).all() and set(ids[true == 0]) <= {5, 6} and set(ids[true == 2]) == {10}
+    # pandas turns labels with gaps into floats.
+    for gap in (-1.0, np.nan):
+        np.testing.assert_array_equal(DPMM(**QUICK).fit(X, np.where(y < 0, gap, y)).labels_, model.labels_)
     whole = DPMM(**QUICK).fit(X)
-    for labels in (true, np.full(300, -1)):
+    for labels in (true, np.full(300, -1), np.where(y < 0, np.nan, y + 0.5), np.where(y < 0, -1, np.inf)):
         np.testing.assert_array_equal(DPMM(**QUICK).fit(X, labels).labels_, whole.labels_)
     with pytest.raises(ValueError, match=r"y should be -1 \(unknown\) or a label from 0"):
         DPMM(**QUICK).fit(X, np.where(y == 5, -3, y))
     with pytest.raises(ValueError, match="n_draws should be 0"):
         DPMM(**QUICK, n_draws=5).fit(X, y)
+
+
+def test_two_classes_as_1_and_minus_1_get_a_note() -> None:
+    X, true = blobs(60, [0, 1], 0)
+    with pytest.warns(UserWarning, match="its 30 rows of 1 stay together .* leave out y if these are two classes"):
+        assert len(DPMM(**QUICK).fit(X, np.repeat([1, -1], 30)).notes_) == 1
+    assert DPMM(**QUICK).fit(X, np.where(np.arange(60) < 30, true, -1)).notes_ == []
 
 
 @pytest.mark.parametrize("kind", ["full", "diag", "counts"])

@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from dpmmwrap.families import family_named
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.tables import Columns, place_of, table_of
+from dpmmwrap.files.selection import listed
 from dpmmwrap.model.column_kinds import sorted_out, strange_notes
 from dpmmwrap.model.data_prior import is_given
 from dpmmwrap.model.empty_rows import Present, truth_labels
 from dpmmwrap.model.redundant import ColumnMap, Extremes, find_redundant, sentence, without
-from dpmmwrap.model.rows import by_name, is_table, word_columns
+from dpmmwrap.model.rows import by_name, digit_columns, is_table, unmasked, word_columns
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import has_missing, is_remote, sample_rows
 from dpmmwrap.numerics.weights import checked_weights
@@ -80,7 +81,7 @@ class FitData(NamedTuple):
 
 def read_points(estimator: Any, X: Any) -> FitData:
     """The data of a fit on this machine."""
-    family = family_named(estimator.family)
+    family, X = family_named(estimator.family), unmasked(X)
     if family.mixes:
         return read_table(estimator, X, estimator.categorical, estimator.prior)
     if family.input == "counts":
@@ -98,7 +99,7 @@ def read_points(estimator: Any, X: Any) -> FitData:
 
 def new_rows(estimator: Any, X: Any) -> Any:
     """New rows as the fitted mixture takes them."""
-    mixture = estimator.mixture_
+    mixture, X = estimator.mixture_, unmasked(X)
     if mixture.posterior.input == "table":
         table, named = checked_table(estimator, X, reset=False)
         return table if named else np.column_stack([np.asarray(column, dtype=object) for column in table.values()])
@@ -121,18 +122,19 @@ def weights_of(estimator: Any, sample_weight: Any, read: FitData) -> Float64Arra
 
 def read_numeric(estimator: Any, X: Any, prior: Any) -> FitData:
     """Rows of numbers. NaN is a missing value."""
+    table = X if is_table(X) and not issparse(X) else {}
     # A memory-mapped float32 array is never copied.
     try:
         X = validate_data(estimator, X, dtype=FLOATS, order="C", ensure_min_samples=2, ensure_all_finite="allow-nan")
     except (TypeError, ValueError):
-        words = word_columns(X) if is_table(X) and not issparse(X) else []
+        words = word_columns(table)
         if not words:
             raise
         named = ", ".join(map(repr, words))
         which = f"the column {named} does" if len(words) == 1 else f"the columns {named} do"
         raise ValueError(f"{which} not hold numbers: use family='mixed', or leave out what is no category") from None
     missing = has_missing(X)
-    strange = () if hasattr(estimator, "_called") else strange_notes(X, called(estimator))
+    strange = () if hasattr(estimator, "_called") else (*digits_note(table), *strange_notes(X, called(estimator)))
     X, restored, notes = useful_columns(X, prior, called(estimator))
     present = Present.among(X) if missing else None
     if present is not None:
@@ -142,6 +144,17 @@ def read_numeric(estimator: Any, X: Any, prior: Any) -> FitData:
     count = int(np.isnan(points).sum()) if missing else 0
     notes = (*strange, *notes)
     return FitData(points, offset, None, count, restored, with_note(present, notes), present)
+
+
+def digits_note(table: Any) -> tuple[str, ...]:
+    """A note about columns of words or categories that were read as numbers."""
+    names = digit_columns(table)
+    if not names:
+        return ()
+    which = f"the column {names[0]!r} is" if len(names) == 1 else f"the columns {listed(names, 5)} are"
+    return (
+        f"{which} of words or categories, but used as numbers: family='mixed', categorical={names[:5]} uses categories",
+    )
 
 
 def with_note(present: Present | None, notes: tuple[str, ...]) -> tuple[str, ...]:

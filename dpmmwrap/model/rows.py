@@ -45,6 +45,13 @@ def names_for(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
     return tuple(f"feature {number + 1}" for number in range(dim))
 
 
+def unmasked(X: Any) -> Any:
+    """A masked array with NaN for what is masked, which NumPy and scikit-learn would take as it is; else X."""
+    if not isinstance(X, np.ma.MaskedArray) or X.dtype.kind not in "fiub":
+        return X
+    return np.ma.filled(X.astype(X.dtype if X.dtype.kind == "f" else np.float64), np.nan)
+
+
 def is_table(X: Any) -> bool:
     """Whether its columns have names."""
     return isinstance(X, Mapping) or is_arrow(X) or (hasattr(X, "columns") and hasattr(X, "__getitem__"))
@@ -75,3 +82,10 @@ def word_columns(X: Any) -> list[str]:
     """The columns of a table that hold neither numbers nor truth values."""
     table, _ = table_of(by_name(X))
     return [name for name, column in table.items() if not (is_numeric(column) or np.asarray(column).dtype.kind == "b")]
+
+
+def digit_columns(X: Any) -> list[str]:
+    """The columns of a table of numbers that came as words or as pandas' categories."""
+    types = X.dtypes.items() if hasattr(X, "iloc") else ()
+    categories = [str(name) for name, type_ in types if str(type_) == "category"]
+    return list(dict.fromkeys([*word_columns(X), *categories]))

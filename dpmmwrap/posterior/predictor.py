@@ -17,7 +17,7 @@ from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.memory import Memory
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import ColumnMap
-from dpmmwrap.model.rows import by_name, is_table
+from dpmmwrap.model.rows import by_name, is_table, unmasked
 from dpmmwrap.model.subspace import RowsWithGaps, Subspace
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
@@ -190,7 +190,7 @@ class MixturePredictor(Predictor):
             if lacking:
                 raise ValueError(f"X should have a column {lacking[0]!r}, but it has {listed(tuple(table))}")
             X = np.column_stack([np.asarray(table[name], dtype=np.float64) for name in names])
-        rows = X if hasattr(X, "shape") else np.asarray(X)
+        rows = unmasked(X) if hasattr(X, "shape") else np.asarray(X)
         if len(rows.shape) != 2:
             raise ValueError(f"X should have two dimensions (rows, columns), but it has {len(rows.shape)}")
         if rows.shape[1] != self.n_inputs:

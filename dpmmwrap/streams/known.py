@@ -20,14 +20,29 @@ UNKNOWN = -1
 
 
 def known_labels(y: Any, rows: int) -> IntArray | None:
-    """Labels as whole numbers, -1 where they are unknown; None where none is, so that there is nothing to find, or
-    where y holds anything else."""
+    """Labels as whole numbers, -1 where they are unknown (or NaN, as in pandas); None where none is, so that there is
+    nothing to find, or where y holds anything else."""
     array = np.asarray(y) if y is not None else np.empty(0)
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), UNKNOWN, array)
+        whole = np.isfinite(array).all() and (array == np.round(array)).all()
+        array = array.astype(np.int64) if whole else array
     if array.dtype.kind not in "iu" or array.shape != (rows,) or not (array == UNKNOWN).any():
         return None
     if (array < UNKNOWN).any():
         raise ValueError(f"y should be -1 (unknown) or a label from 0, but it holds {int(array.min())}")
     return None if (array == UNKNOWN).all() else array.astype(np.int64)
+
+
+def classes_note(known: IntArray) -> tuple[str, ...]:
+    """A note about labels that may be two classes, as some classifiers have them."""
+    if set(np.unique(known).tolist()) != {UNKNOWN, 1}:
+        return ()
+    count = int((known == 1).sum())
+    return (
+        f"y holds 1 and -1 only: its {count:,} rows of 1 stay together as a known cluster, and -1 means unknown; leave "
+        "out y if these are two classes",
+    )
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,36 @@ def test_categories_of_pyarrow() -> None:
     assert len(model.predict(table)) == 80
 
 
+def test_words_and_categories_that_are_used_as_numbers_get_a_note() -> None:
+    pandas = pytest.importorskip("pandas")
+    codes = np.arange(80) % 16
+    table = pandas.DataFrame(NUMBERS | {"text": codes.astype(str), "kind": pandas.Categorical(codes * codes)})
+    note = "the columns text, kind are of words or categories, but used as numbers"
+    assert DPMM(**QUICK).fit(table).notes_[0].startswith(note)
+    mixed = DPMM(**QUICK, family="mixed", categorical=["text", "kind"]).fit(table)
+    assert [len(levels) for levels in mixed.mixture_.columns.categories] == [16, 16]
+    assert DPMM(**QUICK).fit(table[["width", "height"]].astype(object)).notes_ == []
+
+
+@pytest.mark.parametrize("options", [{}, {"family": "mixed"}])
+def test_masked_values_are_missing(options: dict[str, Any], tmp_path: Path) -> None:
+    X = np.column_stack([*NUMBERS.values()]).astype(np.float32)
+    gaps = np.arange(160).reshape(X.shape) % 7 == 0
+    masked, missing = np.ma.masked_array(np.where(gaps, 1e6, X), gaps), np.where(gaps, np.nan, X)
+    model = DPMM(**QUICK, **options).fit(masked)
+    np.testing.assert_array_equal(model.labels_, DPMM(**QUICK, **options).fit(missing).labels_)
+    assert model.n_missing_ == gaps.sum()
+    np.testing.assert_array_equal(model.predict(masked), model.predict(missing))
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(masked), model.predict(missing))
+
+
+def test_masked_counts_are_refused() -> None:
+    counts = np.ma.masked_array(np.arange(12).reshape(4, 3), np.eye(4, 3))
+    with pytest.raises(ValueError, match="NaN"):
+        DPMM(**QUICK, family="multinomial").fit(counts)
+
+
 def test_dates_are_no_categories() -> None:
     pandas = pytest.importorskip("pandas")
     days = pandas.date_range("2020-01-01", periods=40)
