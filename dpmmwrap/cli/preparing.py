@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from dpmmwrap.cli.fit import Task
     from dpmmwrap.files import Data
 
+FEWEST_SUMMED = 4
+"""With fewer rows, one may be the sum of the others by chance."""
+
 
 def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
-    """Notes about strange columns, copied rows and repeated ids."""
+    """Notes about strange columns, copied rows, totals and repeated ids."""
     from dpmmwrap.files.looks import strange_columns
     from dpmmwrap.files.problems import as_option
 
@@ -39,7 +42,7 @@ def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
         )
         cut = f"so skewed that Gaussian clusters would cut {them} into pieces"
         notes.append(f"{which} {cut}: try {theirs}, --log {as_option(skewed)}")
-    return notes + repeated_rows_note(data) + repeated_ids_note(data.ids, "labels.csv")
+    return notes + repeated_rows_note(data) + total_row_note(data) + repeated_ids_note(data.ids, "labels.csv")
 
 
 def repeated_rows_note(data: Data) -> list[str]:
@@ -58,6 +61,20 @@ def repeated_rows_note(data: Data) -> list[str]:
         return []
     which = f"{len(X):,} rows" if len(X) == len(data) else f"{len(X):,} rows that were checked"
     return [f"only {distinct:,} of the {which} are different: each copy counts as a point, and copies form clusters"]
+
+
+def total_row_note(data: Data) -> list[str]:
+    """A note if the last row holds the sums of the others."""
+    import numpy as np
+
+    if not isinstance(data.X, np.ndarray) or len(data) < FEWEST_SUMMED or not data.X[-1].any():
+        return []
+    sums, rounding = data.X[:-1].sum(axis=0, dtype=np.float64), 1e-6 * np.ptp(data.X, axis=0)
+    if not (np.abs(data.X[-1] - sums) <= rounding).all():
+        return []
+    return [
+        "the last row is the sum of all others, as totals are, but is used for clustering: leave it out of the file"
+    ]
 
 
 def repeated_ids_note(ids: Any, file: str) -> list[str]:

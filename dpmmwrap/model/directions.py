@@ -68,7 +68,7 @@ def find_subspace(X: Float64Array, kinds: Iterable[Kind], dim: int | None = None
     best = max(starts, key=lambda result: result.run.log_evidence)
     size, halves = dim or best.subspace.dim, halves_of(X)
     score = judged_by_halves(X, best, size, halves, lambda rows, labels, one, size: components)
-    for _ in range(TURNS):
+    for _ in range(TURNS if halves else 0):
         turned = judged_by_halves(X, best, size, halves, separating)
         if turned <= score:
             break
@@ -100,7 +100,10 @@ Basis = Callable[[Float64Array, IntArray, OneGaussian, int], Float64Array]
 
 
 def halves_of(X: Float64Array) -> list[Half]:
+    """Two random halves; none if one of them has no two different rows."""
     half = np.random.default_rng(0).random(len(X)) < 0.5
+    if not all((X[rows] != X[rows][:1]).any() for rows in (half, ~half)):
+        return []
     return [(rows, one_gaussian(X[~rows])) for rows in (half, ~half)]
 
 

@@ -77,6 +77,16 @@ def test_copied_rows_are_noticed() -> None:
     assert not column_notes(Data(X)) and not column_notes(Data(np.repeat(X[:40], 3, axis=0).round())), "by nature"
 
 
+def test_a_line_of_totals_is_noticed() -> None:
+    rounded = X.round(3)
+    (note,) = column_notes(Data(np.vstack([rounded, rounded.sum(axis=0)])))
+    assert note.startswith("the last row is the sum of all others, as totals are")
+    gaps = np.vstack([rounded, rounded.sum(axis=0)])
+    gaps[0] = np.nan
+    for other in (rounded, gaps, 1e-9 * rounded, np.vstack([rounded, np.zeros(X.shape[1])])):
+        assert not column_notes(Data(other))
+
+
 def test_a_table_of_names_alone(run, tmp_path: Path) -> None:
     path = written(tmp_path / "x.csv", ["a", "b"], [])
     assert run("fit", path).sentence == f"dpmmwrap: {path} should hold points, but it has no rows"

@@ -117,6 +117,15 @@ def test_directions_are_judged_by_rows_that_they_do_not_come_from() -> None:
     assert len(np.unique(np.concatenate(given[:2]), axis=0)) == 400 == judged[0] + len(given[0])
 
 
+@pytest.mark.parametrize("rows", [2, 3, 4])
+@pytest.mark.parametrize("subspace", ["auto", 2])
+def test_a_few_rows_of_many_features(rows: int, subspace: Any) -> None:
+    """A half of them has no two rows."""
+    X = np.random.default_rng(0).normal(size=(rows, 40))
+    assert halves_of(X) == [] != halves_of(np.tile(X, (9, 1)))
+    assert DPMM(subspace=subspace, **QUICK).fit(X).n_clusters_ <= rows
+
+
 def test_few_rows_have_diagonal_covariances_in_a_subspace() -> None:
     """Full ones would need more rows for each cluster."""
     rng = np.random.default_rng(0)
