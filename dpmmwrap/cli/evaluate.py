@@ -15,6 +15,7 @@ from dpmmwrap.cli.experiments import (
     data,
     methods_option,
     out_option,
+    prior_option,
     ratio_option,
     run_options,
     synthetic,
@@ -122,6 +123,7 @@ command continues; finished runs are not repeated.
 Examples:
   dpmmwrap evaluate paper --small --data features --out paper
   dpmmwrap evaluate paper --backend julia --jobs 4 --out paper-julia
+  dpmmwrap evaluate paper --prior 4 --data features --out round-clusters
   dpmmwrap evaluate paper --ratio jain-neal --dims 2 --methods SubC-Random,SubC-K-means --out whole-ratio
 """
 SIZES = {
@@ -151,6 +153,7 @@ def size_option(name: str, text: str) -> Option:
 @click.option("--data", type=A_PATH, metavar="DIR", help="A folder with the paper's real data sets.")
 @click.option("--backend", type=click.Choice(["native", "julia"]), default="native", show_default=True)
 @ratio_option("reference")
+@prior_option
 @methods_option
 @with_options(*(size_option(name, text) for name, text in SIZES.items()))
 @run_options
@@ -167,7 +170,7 @@ def paper(ctx: click.Context, /, **options: Any) -> int:
 
     given = {name: options[name] for name in SIZES if options[name] is not None}
     sizes = replace(SMALL if options["small"] else Sizes(), **given)
-    choice = comparison(options, 1, iterations=sizes.iterations, ratio=options["ratio"])
+    choice = comparison(options, 1, iterations=sizes.iterations, ratio=options["ratio"], prior=options["prior"])
     sets = find_paper_sets(options["data"], sizes.max_points)
     plan = plan_paper(choice, sizes, sets, options["backend"])
     return carry_out(ctx, plan, lambda store: report_paper(options["out"], store, plan, typed(ctx)))

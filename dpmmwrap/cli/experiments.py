@@ -26,6 +26,7 @@ from dpmmwrap.cli.common import (
     say_note,
     with_options,
     word_list,
+    word_or,
 )
 from dpmmwrap.cli.data_options import data_options, format_of, left_out_note, selection_of, true_labels
 from dpmmwrap.cli.families import way_without_words
@@ -76,6 +77,14 @@ def ratio_option(default: str) -> Option:
     )
 
 
+prior_option = option(
+    "--prior",
+    "data",
+    "The prior of all methods: from the data, the reference package's, or the latter with this number in place of its "
+    "variance of 1.",
+    callback=word_or(ABOVE_ZERO, "data", "reference"),
+    metavar="data|reference|NUMBER",
+)
 methods_option = click.option("--methods", callback=word_list, metavar="NAME,…", help="Methods to compare; see below.")
 run_options = with_options(
     option("--seed", 0, "Seed of the first run.", type=click.IntRange(0, 2**31)),
@@ -89,7 +98,7 @@ common = with_options(
     option("--iterations", 200, "Iterations of each method.", type=POSITIVE),
     ratio_option("auto"),
     option("--alpha", 10.0, "Concentration: more gives more clusters.", type=ABOVE_ZERO),
-    click.option("--prior", type=click.Choice(["data", "reference"]), default="data", show_default=True),
+    prior_option,
     option(
         "--init-clusters",
         "1",

@@ -45,7 +45,8 @@ class FitSettings:
 
     alpha: float = 10.0
     iterations: int = 200
-    prior: str = "data"
+    prior: str | float = "data"
+    """From the data, the reference package's ("reference"), or the latter with a variance other than 1."""
     ratio: str = "auto"
     """How the SubC samplers accept splits and merges: by the whole Hastings ratio ("jain-neal"), or as the reference
     package ("reference"), which never restarts subclusters. "auto" is the latter on Julia and the former otherwise."""
@@ -64,10 +65,13 @@ class FitSettings:
     then comparable."""
 
     def niw(self, X: Points) -> NIW:
-        """The prior of all methods: the reference's, or the one with which a fit with default settings begins."""
+        """The prior of all methods; "data" is the one with which a fit with default settings begins."""
+        if self.prior == "data":
+            return NIW.from_data(X)
+        prior = NIW.reference(X.shape[1])
         if self.prior == "reference":
-            return NIW.reference(X.shape[1])
-        return NIW.from_data(X)
+            return prior
+        return NIW(prior.mean, prior.mean_strength, float(self.prior) * prior.scale, prior.degrees_of_freedom)
 
 
 @dataclass(frozen=True)

@@ -166,8 +166,11 @@ def about(plan: Plan, words: list[str]) -> Section:
         "jain-neal": ", and accept splits by the whole Hastings ratio",
         "reference": ", and accept splits like the reference package, which never restarts subclusters",
     }
+    prior = {"data": "a prior from the data", "reference": "the reference package's prior"}.get(
+        str(settings.prior), f"the reference package's prior with a variance of {settings.prior} instead of 1"
+    )
     sentences = [
-        f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r}; the SubC "
+        f"{settings.iterations} iterations, concentration {settings.alpha:g}, {prior}; the SubC "
         f"samplers begin with {first}{accepted[settings.ratio]}."
     ]
     bounds = dict.fromkeys(run.settings.upper_bound for run in plan.runs if run.method in (OUR_PRIOR, OWN_PRIOR))

@@ -135,6 +135,14 @@ def test_old_names_are_there_only_for_bnpy() -> None:
     assert np.bool is np.bool_
 
 
+def test_a_number_is_the_variance_of_the_reference_prior() -> None:
+    X = np.zeros((3, 20), np.float32)
+    one, four = (FitSettings(prior=prior).niw(X) for prior in ("reference", 4.0))
+    np.testing.assert_allclose(four.scale, 4 * 23 * np.eye(20))
+    np.testing.assert_allclose(one.scale, 23 * np.eye(20))
+    assert four.degrees_of_freedom == one.degrees_of_freedom == 23 and four.mean_strength == 1
+
+
 def test_prior_units() -> None:
     prior = NIW(np.array([1.0, -2.0]), 1.0, np.array([[8.0, 2.0], [2.0, 4.0]]), 5.0)
     rng = np.random.default_rng(0)
