@@ -166,9 +166,9 @@ def about(plan: Plan, words: list[str]) -> Section:
         "jain-neal": ", and accept splits by the whole Hastings ratio",
         "reference": ", and accept splits like the reference package, which never restarts subclusters",
     }
-    prior = {"data": "a prior from the data", "reference": "the reference package's prior"}.get(
-        str(settings.prior), f"the reference package's prior with a variance of {settings.prior} instead of 1"
-    )
+    prior = "a prior from the data" if settings.prior == "data" else "the reference package's prior"
+    if isinstance(settings.prior, float):
+        prior += f" with a variance of {settings.prior:g} instead of 1"
     sentences = [
         f"{settings.iterations} iterations, concentration {settings.alpha:g}, {prior}; the SubC "
         f"samplers begin with {first}{accepted[settings.ratio]}."
