@@ -112,8 +112,13 @@ def times_figure(rows: Sequence[Row]) -> Figure:
 
 
 def log_scale(axes: Axes) -> None:
+    """A logarithmic scale with labels at 1, 2, 5, 10, 20, ..."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def draw_groups(axes: Axes, rows: Sequence[Row], column: str, *, without_given: bool = False) -> None:
