@@ -120,6 +120,13 @@ def check_subspace(model: EstimatorParameters, size: int, family: Family, read: 
         raise ValueError("a subspace takes no weights: leave out sample_weight, or leave subspace out")
     if size > read.points.shape[1]:
         raise ValueError(f"a subspace of {size} dimensions needs as many features, not {read.points.shape[1]}")
+    if is_constant(read.points):
+        raise ValueError("a subspace needs rows that differ: every column is constant")
+
+
+def is_constant(points: Any) -> bool:
+    """Whether all rows are the same. Constant columns are left out unless there are no others."""
+    return not np.ptp(points[:, 0])
 
 
 def check_prior(prior: Any, families: tuple[Family, ...], covariance_type: str, exposure: int | None, dim: int) -> None:
@@ -221,6 +228,7 @@ def choose_covariances(
     simple = not (read.n_missing or is_remote(points) or read.weights is not None)
     by_type = model.covariance_type != "auto"
     projects = many and model.subspace == "auto" and simple and family.reference and not by_type
+    projects = projects and not is_constant(points)
     too_many = dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS)
     if too_many and not projects and len(families) == 1:
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"

@@ -38,6 +38,7 @@ def test_ticks_are_distinct_and_clusters_whole(clusters: int) -> None:
         for axes in figure.axes:
             for axis in (axes.xaxis, axes.yaxis):
                 assert len(set(ticks_of(axis))) == len(ticks_of(axis))
+                assert not any(tick.label1.get_text() for tick in axis.get_minor_ticks())
     for figure in found[:2]:
         numbers = [float(text.replace(",", "")) for text in ticks_of(figure.axes[0].yaxis)]
         assert numbers and all(number.is_integer() for number in numbers)

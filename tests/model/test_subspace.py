@@ -126,6 +126,12 @@ def test_a_few_rows_of_many_features(rows: int, subspace: Any) -> None:
     assert DPMM(subspace=subspace, **QUICK).fit(X).n_clusters_ <= rows
 
 
+def test_constant_columns_have_no_subspace() -> None:
+    assert DPMM(**QUICK).fit(np.ones((9, 40))).n_clusters_ == 1
+    with pytest.raises(ValueError, match="a subspace needs rows that differ: every column is constant"):
+        DPMM(subspace=1, **QUICK).fit(np.ones((9, 40)))
+
+
 def test_few_rows_have_diagonal_covariances_in_a_subspace() -> None:
     """Full ones would need more rows for each cluster."""
     rng = np.random.default_rng(0)
