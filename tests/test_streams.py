@@ -290,6 +290,24 @@ def test_known_clusters_stay_apart_and_others_join_or_are_new() -> None:
         DPMM(**QUICK, n_draws=5).fit(X, y)
 
 
+def test_batches_of_counts_may_be_sparse_or_not() -> None:
+    counts = np.random.default_rng(0).poisson(np.array([[9, 1, 1], [1, 1, 9]])[np.arange(120) % 2])
+    batches = [counts[:60], scipy.sparse.csr_matrix(counts[60:90]), counts[90:]]
+    dense, mixed = (DPMM(**QUICK | {"covariance_type": "auto", "family": "multinomial"}) for _ in range(2))
+    for batch in batches:
+        dense.partial_fit(batch.toarray() if scipy.sparse.issparse(batch) else batch)
+        mixed.partial_fit(batch)
+    np.testing.assert_array_equal(mixed.row_ids_, dense.row_ids_)
+    assert mixed.n_clusters_ == 2
+
+
+def test_groups_after_a_batch_of_one_row() -> None:
+    """It has no halves that could say which of the clusters are distinct."""
+    X, _ = blobs(40, [0, 1], 0, apart=3.0)
+    model = DPMM(**QUICK).partial_fit(X).partial_fit(X[:1] + 1, window=0)
+    assert len(model.groups().component_groups) == model.n_clusters_
+
+
 def test_two_classes_as_1_and_minus_1_get_a_note() -> None:
     X, true = blobs(60, [0, 1], 0)
     with pytest.warns(UserWarning, match="its 30 rows of 1 stay together .* leave out y if these are two classes"):

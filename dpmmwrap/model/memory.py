@@ -311,6 +311,6 @@ def joined_points(parts: list[Points]) -> Points:
         return TablePoints(
             np.concatenate([part.numeric for part in parts]), np.concatenate([part.codes for part in parts])
         )
-    if scipy.sparse.issparse(parts[0]):
+    if any(map(scipy.sparse.issparse, parts)):
         return scipy.sparse.vstack(parts, format="csr")
     return np.concatenate(parts)

@@ -300,14 +300,18 @@ class PosteriorMixin(Predictor, EstimatorParameters):
         check_is_fitted(self)
         if self._fit_check is None:
             if not self._can_check():
-                raise ValueError("fit_check needs Gaussian clusters without weights and without an outlier component")
+                raise ValueError(
+                    "fit_check needs Gaussian clusters of two rows or more, no weights and no outlier component"
+                )
             probabilities = kept_mixture(self).predict_proba(self._some_points)
             rng = generator(self)
             self._fit_check = fit_check(self._some_points, probabilities, self._prior, self._hyperprior, rng)
         return self._fit_check
 
     def _can_check(self) -> bool:
-        return can_check(self.mixture_.posterior, self.mixture_.outlier_weight, self._some_weights)
+        comparable = can_check(self.mixture_.posterior, self.mixture_.outlier_weight, self._some_weights)
+        # A stream may have seen a single row last.
+        return comparable and self._some_points.shape[0] > 1
 
     def credible_ball(self, level: float = 0.95) -> CredibleBall:
         """How far the draws are from `labels_` (Wade and Ghahramani 2018).

@@ -115,7 +115,7 @@ def default_groups(model: PosteriorMixin, cut: float | None = None) -> tuple[Gro
 
 def half_samples(model: PosteriorMixin, clusters: IntArray) -> list[Half]:
     """The clusters of halves of the kept rows that are in some clusters: the more probable labels of a chain from twice
-    as many k-means cells and, if these are few, of one that begins with a single cluster."""
+    as many k-means cells and, if these are few, of one that begins with a single cluster. None for a single row."""
     points = model._some_points
     rows = np.flatnonzero(np.isin(np.asarray(model.labels_[kept_numbers(model)]), clusters))
     settings = short_settings(
@@ -123,7 +123,7 @@ def half_samples(model: PosteriorMixin, clusters: IntArray) -> list[Half]:
         outlier_weight=float(model.outlier_weight), outlier_prior=model._outliers,
     )  # fmt: skip
     used, halves, cells = rows[evenly_spaced(len(rows), MOST_ROWS)], list[Half](), 2 * len(clusters)
-    for pair in range(PAIRS):
+    for pair in range(PAIRS if len(used) > 1 else 0):
         order = np.random.default_rng(pair).permutation(len(used))
         for half in np.array_split(order, 2):
             chosen = used[np.sort(half)]
