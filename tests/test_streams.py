@@ -301,6 +301,17 @@ def test_batches_of_counts_may_be_sparse_or_not() -> None:
     assert mixed.n_clusters_ == 2
 
 
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_a_batch_beyond_single_precision_is_refused(kind: str) -> None:
+    X, _ = blobs(60, [0, 1], 0)
+    model = DPMM(**QUICK | {"covariance_type": kind}).partial_fit(X + 1e8)
+    with pytest.raises(
+        ValueError, match=r"the batch is 1e\+08 away from the first one in column 1, too far for single"
+    ):
+        model.partial_fit(X)
+    assert model.partial_fit(X + 1e8 + 1e4).n_clusters_ == 4
+
+
 def test_groups_after_a_batch_of_one_row() -> None:
     """It has no halves that could say which of the clusters are distinct."""
     X, _ = blobs(40, [0, 1], 0, apart=3.0)

@@ -80,8 +80,7 @@ def ratio_option(default: str) -> Option:
 prior_option = option(
     "--prior",
     "data",
-    "The prior of all methods: from the data, the reference package's, or the latter with this number in place of its "
-    "variance of 1.",
+    "The prior of all methods: from the data, the reference package's, or the latter with Psi = NUMBER I instead of I.",
     callback=word_or(ABOVE_ZERO, "data", "reference"),
     metavar="data|reference|NUMBER",
 )

@@ -46,7 +46,7 @@ class FitSettings:
     alpha: float = 10.0
     iterations: int = 200
     prior: str | float = "data"
-    """From the data, the reference package's ("reference"), or the latter with a variance other than 1."""
+    """From the data, the reference package's ("reference"), or the latter with its Psi = I times this number."""
     ratio: str = "auto"
     """How the SubC samplers accept splits and merges: by the whole Hastings ratio ("jain-neal"), or as the reference
     package ("reference"), which never restarts subclusters. "auto" is the latter on Julia and the former otherwise."""

@@ -168,7 +168,7 @@ def about(plan: Plan, words: list[str]) -> Section:
     }
     prior = "a prior from the data" if settings.prior == "data" else "the reference package's prior"
     if isinstance(settings.prior, float):
-        prior += f" with a variance of {settings.prior:g} instead of 1"
+        prior += f" with Psi = {settings.prior:g} I in place of I"
     sentences = [
         f"{settings.iterations} iterations, concentration {settings.alpha:g}, {prior}; the SubC "
         f"samplers begin with {first}{accepted[settings.ratio]}."

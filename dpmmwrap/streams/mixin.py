@@ -35,6 +35,8 @@ from dpmmwrap.streams.update import Batch, Stream, Updated, begin_rows, leaving,
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
+COARSE = 0.1
+"""The largest rounding of a value, in expected standard deviations of a cluster."""
 WINDOW = 5000
 """Number of rows that stay free by default."""
 
@@ -252,7 +254,11 @@ def as_points(model: DPMM, values: Any) -> Any:
     memory = memory_of(model)
     if isinstance(values, TablePoints):
         return TablePoints(less_offset(values.numeric, memory), values.codes)
-    return less_offset(values, memory) if memory.prior.input == "numbers" else values
+    if memory.prior.input != "numbers":
+        return values
+    points = less_offset(values, memory)
+    check_resolution(points, memory.prior)
+    return points
 
 
 def less_offset(rows: Any, memory: Memory) -> Any:
@@ -262,6 +268,20 @@ def less_offset(rows: Any, memory: Memory) -> Any:
     whole = np.asarray(rows, dtype=np.float64) if memory.offset.any() else rows
     points = np.ascontiguousarray(to_float32(whole, memory.offset))
     return points if memory.steps is None else spread_ties(points, memory.steps)
+
+
+def check_resolution(points: Any, prior: Any) -> None:
+    """Refuse rows so far from the first batch that single precision rounds away what is within a cluster."""
+    scale = prior.scale.diagonal() if prior.scale.ndim == 2 else prior.scale
+    widths = np.sqrt(scale / prior.degrees_of_freedom)
+    away = np.fmax.reduce(np.abs(points))
+    coarse = np.finfo(np.float32).eps * away > COARSE * widths
+    if coarse.any():
+        column = int(coarse.argmax())
+        raise ValueError(
+            f"the batch is {away[column]:.2g} away from the first one in column {column + 1}, too far for single "
+            "precision to distinguish rows of a cluster: begin a new model"
+        )
 
 
 def with_window(memory: Memory, rows: Window, sides: Any, window: int, seed: int) -> tuple[Memory, IntArray]:

@@ -135,7 +135,7 @@ def test_old_names_are_there_only_for_bnpy() -> None:
     assert np.bool is np.bool_
 
 
-def test_a_number_is_the_variance_of_the_reference_prior() -> None:
+def test_a_number_multiplies_the_scale_of_the_reference_prior() -> None:
     X = np.zeros((3, 20), np.float32)
     one, four = (FitSettings(prior=prior).niw(X) for prior in ("reference", 4.0))
     np.testing.assert_allclose(four.scale, 4 * 23 * np.eye(20))

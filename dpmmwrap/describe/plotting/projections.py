@@ -84,7 +84,7 @@ def principal_components(points: Any) -> tuple[Float64Array, Float64Array, Float
         variances, directions = lengths[:2] ** 2, rows[:2].T
         whole = (lengths**2).sum()
     else:
-        every, columns = np.linalg.eigh(np.cov(points, rowvar=False))
+        every, columns = np.linalg.eigh(np.cov(points, rowvar=False, ddof=0))
         variances, directions = every[:-3:-1], columns[:, :-3:-1]
         whole = every.sum()
     return origin, directions, variances / max(whole, np.finfo(float).tiny)

@@ -87,7 +87,8 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
         standard = coordinates
     if coordinates.shape[1] == 1:
         # At random heights, so that rows do not hide each other.
-        values, heights = coordinates[:, 0], np.random.default_rng(0).random(len(coordinates))
+        values = (coordinates.toarray() if is_sparse(coordinates) else coordinates)[:, 0]
+        heights = np.random.default_rng(0).random(len(values))
         across = ranged(names[0] if gaussian else "the only coordinate", values.min(), values.max())
         up = "random, so that rows do not hide each other"
         return [placed("As they are", across, up, np.column_stack([values, heights]), labels)]

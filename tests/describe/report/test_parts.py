@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 
 import smallfits
+from dpmmwrap import DPMM
 from dpmmwrap.describe import wording
 from dpmmwrap.describe.profiles import Feature, Trait
 from dpmmwrap.describe.report import Subject, certainty, known, maps, words
@@ -79,6 +81,17 @@ def test_families_that_are_no_points(texts: Any, people: Any, line: Any) -> None
         assert told in views[0].across
     [view] = maps.maps_of(line.model, points_of(line), np.arange(40), ["x"])
     assert view.across.startswith("x, from") and "random" in view.up
+
+
+def test_one_sparse_column_and_a_single_row() -> None:
+    counts = scipy.sparse.csr_matrix(np.arange(12)[:, None] + 1)
+    model = DPMM(family="multinomial", n_chains=1, max_iter=5, random_state=0).fit(counts)
+    [view] = maps.maps_of(model, counts, np.arange(12), ["x"])
+    assert view.positions.shape == (12, 2)
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    stream = DPMM(n_chains=1, covariance_type="full", random_state=0).partial_fit(rows).partial_fit(rows[:1] + 0.1)
+    [view] = maps.maps_of(stream, rows[:1], np.arange(1), ["x", "y", "z"])
+    assert view.positions.shape == (1, 2)
 
 
 def test_umap_where_it_is_installed(flowers: Any) -> None:
