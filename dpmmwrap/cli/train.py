@@ -29,7 +29,7 @@ Examples:
 
 COLLAPSED = (
     "every ARI is 0, so the network puts all points on one side, and it may not recover: if that lasts, start again "
-    "with another --seed or a larger --batch"
+    "with another --seed"
 )
 
 

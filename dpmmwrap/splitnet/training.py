@@ -39,7 +39,7 @@ from dpmmwrap.splitnet.weights_io import read_tensors, save_weights
 COMPACT_RATE = 2e-3
 PAPER_RATE = 0.128
 """The learning rate of the paper's network times its hidden size. With four times as much, the one for 20 dimensions
-soon puts all points on one side."""
+soon puts all points on one side, in small and in large batches."""
 WARM_UP = 100
 """Steps of warm-up. The curriculum starts after it, so that the first steps do not depend on the total."""
 TIMED = (5, 15)
