@@ -271,16 +271,17 @@ def less_offset(rows: Any, memory: Memory) -> Any:
 
 
 def check_resolution(points: Any, prior: Any) -> None:
-    """Refuse rows so far from the first batch that single precision rounds away what is within a cluster."""
+    """Refuse a batch if most of it is so far from the first one that single precision rounds away what is within a
+    cluster."""
     scale = prior.scale.diagonal() if prior.scale.ndim == 2 else prior.scale
     widths = np.sqrt(scale / prior.degrees_of_freedom)
-    away = np.fmax.reduce(np.abs(points))
-    coarse = np.finfo(np.float32).eps * away > COARSE * widths
-    if coarse.any():
+    coarse = (np.finfo(np.float32).eps * np.abs(points) > COARSE * widths).mean(axis=0)
+    if coarse.max() > 0.5:
         column = int(coarse.argmax())
+        away = np.fmax.reduce(np.abs(points[:, column]))
         raise ValueError(
-            f"the batch is {away[column]:.2g} away from the first one in column {column + 1}, too far for single "
-            "precision to distinguish rows of a cluster: begin a new model"
+            f"the batch is {away:.2g} away from the first one in column {column + 1}, too far for single precision to "
+            "distinguish rows of a cluster: begin a new model"
         )
 
 
