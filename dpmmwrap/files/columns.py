@@ -11,7 +11,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from dpmmwrap.files.checks import overflows
-from dpmmwrap.files.looks import FEW_ROWS, codes_notes, common_unit, holds_dates, is_date, names_rows
+from dpmmwrap.files.looks import (
+    FEW_ROWS,
+    codes_notes,
+    common_unit,
+    few_whole_numbers,
+    holds_dates,
+    is_date,
+    names_rows,
+)
 from dpmmwrap.files.numbers import GAPS, UNKNOWN, Reader, among_numbers, has_decimal_comma, is_number, marks_note
 from dpmmwrap.files.problems import (
     InputError,
@@ -90,7 +98,8 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
         else:
             readers[name] = reader
     notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]
-    notes += codes_notes({name: fields[layout.start + layout.known.index(name)] for name in readers})
+    numbers = [name for name in readers if not few_whole_numbers(columns[name])]
+    notes += codes_notes({name: fields[layout.start + layout.known.index(name)] for name in numbers})
     names = None if layout.names is None else tuple(columns)
     return Piece(columns, names, notes=tuple(notes), **ids_and_labels(fields, *at))
 

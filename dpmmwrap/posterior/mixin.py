@@ -300,9 +300,8 @@ class PosteriorMixin(Predictor, EstimatorParameters):
         check_is_fitted(self)
         if self._fit_check is None:
             if not self._can_check():
-                raise ValueError(
-                    "fit_check needs Gaussian clusters of two rows or more, no weights and no outlier component"
-                )
+                needed = "Gaussian clusters without weights and without an outlier component, and at least two rows"
+                raise ValueError(f"fit_check needs {needed}")
             probabilities = kept_mixture(self).predict_proba(self._some_points)
             rng = generator(self)
             self._fit_check = fit_check(self._some_points, probabilities, self._prior, self._hyperprior, rng)
