@@ -312,6 +312,17 @@ def test_a_batch_beyond_single_precision_is_refused(kind: str) -> None:
     assert model.partial_fit(np.vstack([X + 1e8 + 1e4, X[:1]])).n_clusters_ == 5
 
 
+@pytest.mark.parametrize("options", [{"covariance_type": "full"}, {"family": "mixed", "covariance_type": "auto"}])
+def test_the_column_beyond_single_precision_is_named(options: dict[str, Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    X, _ = blobs(60, [0, 1], 0)
+    table = {"constant": np.ones(60), "near": X[:, 0], "far": X[:, 1] + 1e8}
+    table |= {"kind": np.array(["a", "b"])[np.arange(60) % 2]} if "family" in options else {}
+    model = DPMM(**QUICK | options).partial_fit(pandas.DataFrame(table))
+    with pytest.raises(ValueError, match="away from the first one in column far, too far for single precision"):
+        model.partial_fit(pandas.DataFrame(table | {"far": X[:, 1]}))
+
+
 def test_groups_after_a_batch_of_one_row() -> None:
     """It has no halves that could say which of the clusters are distinct."""
     X, _ = blobs(40, [0, 1], 0, apart=3.0)

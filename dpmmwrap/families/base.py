@@ -356,6 +356,12 @@ def put_rows(values: Any, rows: IntArray, others: Any) -> Any:
     return values
 
 
+def expected_deviations(prior: Any) -> Float64Array:
+    """The standard deviation of each feature that a Gaussian prior expects within a cluster."""
+    scale = prior.scale.diagonal() if prior.scale.ndim == 2 else prior.scale
+    return np.asarray(np.sqrt(scale / prior.degrees_of_freedom))
+
+
 def with_outlier_weight(model: Model, log_weights: Float64Array) -> Float64Array:
     """Prepend the fixed weight of the outlier component, if any, to the clusters' log weights."""
     if not model.outliers:

@@ -13,7 +13,7 @@ import numpy as np
 from dpmmwrap.files.checks import overflows
 from dpmmwrap.files.looks import (
     FEW_ROWS,
-    codes_notes,
+    codes_note,
     common_unit,
     few_whole_numbers,
     holds_dates,
@@ -99,7 +99,7 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
             readers[name] = reader
     notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]
     numbers = [name for name in readers if not few_whole_numbers(columns[name])]
-    notes += codes_notes({name: fields[layout.start + layout.known.index(name)] for name in numbers})
+    notes += codes_note({name: fields[layout.start + layout.known.index(name)] for name in numbers})
     names = None if layout.names is None else tuple(columns)
     return Piece(columns, names, notes=tuple(notes), **ids_and_labels(fields, *at))
 

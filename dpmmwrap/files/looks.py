@@ -79,7 +79,7 @@ def common_unit(fields: Sequence[str]) -> str | None:
     return units.pop() if len(units) == 1 and len({match[1] for match in matches if match}) > 1 else None
 
 
-def codes_notes(columns: Mapping[str, Sequence[str]]) -> list[str]:
+def codes_note(columns: Mapping[str, Sequence[str]]) -> list[str]:
     """A note about columns with leading zeros, which codes such as postcodes have and numbers do not.
 
     If all of several columns have them, that is how the file writes numbers.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dpmmwrap.files.looks import codes_notes
+from dpmmwrap.files.looks import codes_note
 from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, is_number, marks_note
 from dpmmwrap.files.problems import InputError, decimal_commas
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
@@ -34,7 +34,7 @@ LOOKED_AT = 1000
 COUNTED = 20
 """The lines that determine the separator."""
 CHECKED = 100_000
-"""The number of fields, at the top of a table, that are checked for leading zeros; COUNTED lines at least."""
+"""Leading zeros are looked for in about as many fields of a wide table."""
 LONGEST_UNIT = 15
 """The greatest length of a unit, such as kg or mm/s."""
 
@@ -117,8 +117,9 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     if whole and X.size and X.shape[1] != layout.width:
         message = f"{path} should hold {layout.width} fields per line, one for each name, but it holds {X.shape[1]}"
         raise decimal_commas(message) if (layout.width, layout.delimiter) == (1, ",") else InputError(message)
-    first = [row for _, row in islice(counted_rows(path, layout), max(COUNTED, CHECKED // layout.width))]
-    notes += codes_notes({layout.known[index]: [row[layout.start + index] for row in first] for index in features})
+    checked = min(LOOKED_AT, max(COUNTED, CHECKED // layout.width))
+    first = [row for _, row in islice(counted_rows(path, layout), checked)]
+    notes += codes_note({layout.known[index]: [row[layout.start + index] for row in first] for index in features})
     names = None if layout.names is None else tuple(layout.names[index] for index in features)
     if whole:
         return Piece(X, names, notes=tuple(notes))

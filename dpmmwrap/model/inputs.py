@@ -153,8 +153,8 @@ def digits_note(table: Any) -> tuple[str, ...]:
         return ()
     which = f"the column {names[0]!r} is" if len(names) == 1 else f"the columns {listed(names, 5)} are"
     return (
-        f"{which} of words or categories, but used as numbers; to use categories: family='mixed', "
-        f"categorical={names[:5]}",
+        f"{which} of words or categories, but used as numbers: family='mixed', with their names in categorical, uses "
+        "them as categories",
     )
 
 

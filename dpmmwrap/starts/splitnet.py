@@ -17,6 +17,7 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
+from dpmmwrap.families.base import expected_deviations
 from dpmmwrap.numerics.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import has_missing, is_remote, sample_rows
 from dpmmwrap.numerics.rules import Coin, GivenSides, OrElse, Rows, Rule, sides_by
@@ -220,8 +221,7 @@ def feature_units(X: Float32Array, prior: Any) -> Tensor:
         # A column may have no values at all.
         warnings.simplefilter("ignore", RuntimeWarning)
         deviations = np.nan_to_num(np.nanstd(sample, axis=0))
-    scale = prior.scale.diagonal() if prior.scale.ndim == 2 else prior.scale
-    expected = np.broadcast_to(np.sqrt(scale / prior.degrees_of_freedom), deviations.shape)
+    expected = np.broadcast_to(expected_deviations(prior), deviations.shape)
     return torch.from_numpy(1 / np.stack([np.where(deviations > 0, deviations, 1.0), expected]))
 
 

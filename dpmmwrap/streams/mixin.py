@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpmmwrap.backends import Native, as_backend
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.families import family_of
-from dpmmwrap.families.base import take
+from dpmmwrap.families.base import expected_deviations, take
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.empty_rows import Present, absent_note, with_values
@@ -251,38 +251,37 @@ def as_points(model: DPMM, values: Any) -> Any:
     """Prepared rows as points of the model's family."""
     if model.mixture_.subspace is not None:
         return model.mixture_.subspace.points(values)
-    memory = memory_of(model)
     if isinstance(values, TablePoints):
-        return TablePoints(less_offset(values.numeric, memory), values.codes)
-    if memory.prior.input != "numbers":
-        return values
-    points = less_offset(values, memory)
-    check_resolution(points, memory.prior)
-    return points
+        return TablePoints(less_offset(model, values.numeric), values.codes)
+    return less_offset(model, values) if memory_of(model).prior.input == "numbers" else values
 
 
-def less_offset(rows: Any, memory: Memory) -> Any:
+def less_offset(model: DPMM, rows: Any) -> Any:
     """Rows in single precision after subtracting the offset, with noise on columns of few values."""
     from dpmmwrap.families.learned.ties import spread_ties
 
+    memory = memory_of(model)
     whole = np.asarray(rows, dtype=np.float64) if memory.offset.any() else rows
     points = np.ascontiguousarray(to_float32(whole, memory.offset))
+    check_resolution(points, getattr(memory.prior, "numeric", memory.prior), model.mixture_)
     return points if memory.steps is None else spread_ties(points, memory.steps)
 
 
-def check_resolution(points: Any, prior: Any) -> None:
+def check_resolution(points: Any, prior: Any, mixture: Mixture) -> None:
     """Refuse a batch if most of it is so far from the first one that single precision rounds away what is within a
     cluster."""
-    scale = prior.scale.diagonal() if prior.scale.ndim == 2 else prior.scale
-    widths = np.sqrt(scale / prior.degrees_of_freedom)
-    coarse = (np.finfo(np.float32).eps * np.abs(points) > COARSE * widths).mean(axis=0)
-    if coarse.max() > 0.5:
-        column = int(coarse.argmax())
-        away = np.fmax.reduce(np.abs(points[:, column]))
-        raise ValueError(
-            f"the batch is {away:.2g} away from the first one in column {column + 1}, too far for single precision to "
-            "distinguish rows of a cluster: begin a new model"
-        )
+    rounding = np.finfo(np.float32).eps * np.abs(points)
+    coarse = (rounding > COARSE * expected_deviations(prior)).mean(axis=0)
+    if not (coarse > 0.5).any():
+        return
+    column = int(coarse.argmax())
+    away = np.fmax.reduce(np.abs(points[:, column]))
+    number = column if mixture.restored is None else mixture.restored.kept[column]
+    number = number if mixture.columns is None else mixture.columns.numeric[number]
+    where = f"{away:.2g} away from the first one in column {mixture._feature_names[number]}"
+    raise ValueError(
+        f"the batch is {where}, too far for single precision to distinguish rows of a cluster: begin a new model"
+    )
 
 
 def with_window(memory: Memory, rows: Window, sides: Any, window: int, seed: int) -> tuple[Memory, IntArray]:
